@@ -1,0 +1,1 @@
+//! macOS: own processes through libproc.
