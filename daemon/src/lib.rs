@@ -1,1 +1,4 @@
 //! Under construction.
+
+pub mod clock;
+pub mod store;

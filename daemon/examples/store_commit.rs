@@ -1,0 +1,2 @@
+//! Prints what a durable write costs through the engine. Under construction.
+fn main() {}

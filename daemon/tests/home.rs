@@ -1,0 +1,10 @@
+//! The daemon's home, socket and store: real files, real locks, real processes.
+
+#[path = "home/opening.rs"]
+mod opening;
+#[path = "home/schema.rs"]
+mod schema;
+#[path = "home/support.rs"]
+mod support;
+#[path = "home/writing.rs"]
+mod writing;
