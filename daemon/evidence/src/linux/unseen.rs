@@ -1,0 +1,176 @@
+//! What follows from the processes that could not be looked into: nobody holds the socket, or we can't see
+//! who does.
+
+use std::collections::HashMap;
+
+use super::path::Path;
+use super::procfs::{Place, Procfs};
+use crate::{Deadline, Holding, Kin, Search, Visibility, Why};
+
+/// Says of each socket without a holder why, and of the others whether their holders are all.
+///
+/// An unreadable process counts as related to a seen holder if it is below it or in its process group. (That
+/// it might be any, would make every answer incomplete: an ordinary user can't look into root's processes.)
+/// Without a seen holder, it may be any, those of the socket's own user first.
+pub(super) fn judge(
+    procfs: &Procfs,
+    unreadable: &[u32],
+    search: Search,
+    found: &mut [Holding],
+    deadline: &Deadline,
+) {
+    let mut family = Family {
+        procfs,
+        known: HashMap::new(),
+    };
+    // Threads of the kernel hold no descriptors, and are unreadable to ordinary users.
+    let strangers: Vec<Kin> = unreadable
+        .iter()
+        .filter_map(|pid| family.place(*pid))
+        .filter(|place| !place.kernel_thread && !place.kin.zombie)
+        .map(|place| place.kin)
+        .collect();
+    let mut hidden = None;
+    for holding in found.iter_mut() {
+        if holding.holders.is_empty() {
+            let hidden = *hidden.get_or_insert_with(|| hides_others(procfs));
+            holding.visibility = match obstacle(procfs, &strangers, holding.socket.uid, hidden) {
+                Some(reason) => Visibility::NotObservable { reason },
+                None => Visibility::NotVisible,
+            };
+        } else if search == Search::Every {
+            holding.complete = !strangers
+                .iter()
+                .any(|stranger| related(&mut family, holding, stranger));
+        }
+    }
+    if deadline.passed() {
+        // What was seen stays seen; that it is all was perhaps not established.
+        found.iter_mut().for_each(|holding| holding.complete = false);
+    }
+}
+
+fn obstacle(procfs: &Procfs, strangers: &[Kin], uid: u32, hidden: bool) -> Option<Why> {
+    let owner = |pid: u32| owner(procfs, pid);
+    let own = rustix::process::geteuid().as_raw();
+    if let Some(suspect) = strangers
+        .iter()
+        .find(|stranger| owner(stranger.id.pid) == Some(uid))
+    {
+        return Some(if uid == own {
+            Why::NotDumpable(suspect.id.pid)
+        } else {
+            Why::OtherUser(uid)
+        });
+    }
+    if hidden {
+        return Some(Why::Hidden);
+    }
+    if strangers.is_empty() {
+        return None;
+    }
+    Some(if uid == own {
+        Why::Denied
+    } else {
+        Why::OtherUser(uid)
+    })
+}
+
+fn related(family: &mut Family<'_>, holding: &Holding, stranger: &Kin) -> bool {
+    for holder in &holding.holders {
+        let group = family
+            .place(holder.process.pid)
+            .map_or(0, |place| place.kin.group);
+        if group != 0 && group == stranger.group {
+            return true;
+        }
+    }
+    let mut above = stranger.parent;
+    // Bounded: pids that are used again could make a ring.
+    for _ in 0..64 {
+        if holding.holders.iter().any(|holder| holder.process.pid == above) {
+            return true;
+        }
+        match family.place(above) {
+            Some(place) => above = place.kin.parent,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// Places of processes, each read once.
+struct Family<'p> {
+    procfs: &'p Procfs,
+    known: HashMap<u32, Option<Place>>,
+}
+
+impl Family<'_> {
+    fn place(&mut self, pid: u32) -> Option<Place> {
+        if pid == 0 {
+            return None;
+        }
+        *self
+            .known
+            .entry(pid)
+            .or_insert_with(|| self.procfs.place(pid).ok().flatten())
+    }
+}
+
+/// The effective user of a process: the owner of its directory, whether it may be looked into or not.
+pub(super) fn owner(procfs: &Procfs, pid: u32) -> Option<u32> {
+    let stat = rustix::fs::statat(
+        procfs.root(),
+        Path::pid(pid).as_c_str(),
+        rustix::fs::AtFlags::empty(),
+    );
+    stat.ok().map(|stat| stat.st_uid)
+}
+
+/// Whether `/proc` leaves out processes of others: pid 1 isn't there, or the mount says so and we aren't root.
+fn hides_others(procfs: &Procfs) -> bool {
+    let first = rustix::fs::statat(procfs.root(), c"1", rustix::fs::AtFlags::empty());
+    if first.is_err() {
+        return true;
+    }
+    if rustix::process::geteuid().is_root() {
+        return false;
+    }
+    let mut buffer = vec![0; 256 * 1024];
+    let Ok(mounts) = procfs.file(c"thread-self/mountinfo", &mut buffer) else {
+        return false;
+    };
+    mounts
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| std::str::from_utf8(line).ok())
+        .any(hides)
+}
+
+/// One line of mountinfo (proc_pid_mountinfo(5)): whether it mounts a hiding `/proc`.
+fn hides(line: &str) -> bool {
+    let at = line.split(' ').nth(4);
+    let options = line.rsplit(' ').next().unwrap_or_default();
+    let hidden = |option: &str| {
+        option
+            .strip_prefix("hidepid=")
+            .is_some_and(|value| !matches!(value, "0" | "off"))
+    };
+    at == Some("/proc") && line.contains(" - proc ") && options.split(',').any(hidden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hiding_mount_is_recognised() {
+        assert!(hides("24 30 0:22 / /proc rw,nosuid - proc proc rw,hidepid=2"));
+        assert!(hides(
+            "24 30 0:22 / /proc rw,nosuid shared:1 - proc proc rw,gid=5,hidepid=invisible"
+        ));
+        assert!(!hides("24 30 0:22 / /proc rw,nosuid - proc proc rw"));
+        assert!(!hides("24 30 0:22 / /proc rw,nosuid - proc proc rw,hidepid=off"));
+        assert!(!hides("24 30 0:22 / /elsewhere rw - proc proc rw,hidepid=2"));
+        assert!(!hides("") && !hides("- proc /proc"));
+    }
+}
