@@ -39,11 +39,7 @@ impl Secret {
     pub fn parse(text: String) -> Result<Secret, SecretError> {
         let text = Zeroizing::new(text);
         let fits = (43..=128).contains(&text.len());
-        if fits
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-        {
+        if fits && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
             Ok(Secret(text))
         } else {
             Err(SecretError)
@@ -151,10 +147,19 @@ pub struct Held {
     pub secret: Secret,
 }
 
+/// What custody answers to a credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deposit {
+    /// The handle that stands for it.
+    pub handle: CredentialHandle,
+    /// Until when it is held and renewed, UTC, unless custody is extended.
+    pub custody_ends_at: String,
+}
+
 /// Where a [`crate::Grant`] puts the credentials of its reply.
 pub trait Custody {
     /// Takes a credential and gives the handle that stands for it.
     ///
     /// The same subject gives the same handle for as long as it is held.
-    fn hold(&mut self, credential: Credential) -> CredentialHandle;
+    fn hold(&mut self, credential: Credential) -> Deposit;
 }

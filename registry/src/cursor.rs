@@ -43,9 +43,7 @@ pub fn key_of<K: DeserializeOwned>(binding: &str, cursor: &str) -> Result<K, Cur
     if cursor.len() > LONGEST {
         return Err(CursorError::Garbled);
     }
-    let json = BASE64_URL_SAFE_NO_PAD
-        .decode(cursor)
-        .map_err(|_| CursorError::Garbled)?;
+    let json = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| CursorError::Garbled)?;
     let (version, bound_to, key): (u8, String, serde_json::Value) =
         serde_json::from_slice(&json).map_err(|_| CursorError::Garbled)?;
     if version != VERSION {
@@ -64,14 +62,8 @@ mod tests {
     #[test]
     fn a_cursor_is_good_for_its_own_list_and_filter_only() {
         let cursor = cursor_for("/v1/claims {}", &("shop", 7));
-        assert_eq!(
-            key_of::<(String, u8)>("/v1/claims {}", &cursor),
-            Ok(("shop".into(), 7))
-        );
-        assert_eq!(
-            key_of::<(String, u8)>("/v1/ports {}", &cursor),
-            Err(CursorError::Foreign)
-        );
+        assert_eq!(key_of::<(String, u8)>("/v1/claims {}", &cursor), Ok(("shop".into(), 7)));
+        assert_eq!(key_of::<(String, u8)>("/v1/ports {}", &cursor), Err(CursorError::Foreign));
         assert_eq!(key_of::<u64>("/v1/claims {}", &cursor), Err(CursorError::Garbled));
         for garbage in ["!!!", "", "e30", "bnVsbA", &"A".repeat(9000)] {
             assert_eq!(key_of::<u64>("/v1/claims {}", garbage), Err(CursorError::Garbled));

@@ -16,7 +16,7 @@ use std::fmt;
 /// One thing wrong with an input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Issue {
-    /// What kind of fault: `invalid_type`, `invalid_value`, `too_small`, `too_big`, `unrecognized_keys` or
+    /// What kind of fault: `invalid_type`, `invalid_value`, `invalid_format`, `too_small`, `too_big`, `unrecognized_keys` or
     /// `custom`.
     pub code: &'static str,
     /// What was expected, in words.
@@ -31,11 +31,8 @@ impl Issue {
         if self.path.is_empty() {
             return "input".to_owned();
         }
-        let parts: Vec<String> = self
-            .path
-            .iter()
-            .map(|p| p.as_str().map_or_else(|| p.to_string(), str::to_owned))
-            .collect();
+        let parts: Vec<String> =
+            self.path.iter().map(|p| p.as_str().map_or_else(|| p.to_string(), str::to_owned)).collect();
         parts.join(".")
     }
 
@@ -56,11 +53,7 @@ impl std::error::Error for Issue {}
 
 impl de::Error for Issue {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Issue {
-            code: "custom",
-            message: message.to_string(),
-            path: Vec::new(),
-        }
+        Issue { code: "custom", message: message.to_string(), path: Vec::new() }
     }
 
     fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
@@ -75,23 +68,18 @@ impl de::Error for Issue {
         // integers pass the number, which then is past the type's own range.
         let code = match found {
             de::Unexpected::Other(TOO_SMALL) => TOO_SMALL,
+            de::Unexpected::Other(BAD_FORMAT) => BAD_FORMAT,
             de::Unexpected::Other(TOO_BIG) | de::Unexpected::Unsigned(_) => TOO_BIG,
             de::Unexpected::Signed(n) if n < 0 => TOO_SMALL,
             de::Unexpected::Signed(_) => TOO_BIG,
             _ => "invalid_value",
         };
-        Issue {
-            code,
-            ..Issue::custom(format_args!("expected {expected}"))
-        }
+        Issue { code, ..Issue::custom(format_args!("expected {expected}")) }
     }
 
     fn invalid_length(length: usize, expected: &dyn de::Expected) -> Self {
         let code = if length == 0 { TOO_SMALL } else { TOO_BIG };
-        Issue {
-            code,
-            ..Issue::custom(format_args!("expected {expected}, got {length}"))
-        }
+        Issue { code, ..Issue::custom(format_args!("expected {expected}, got {length}")) }
     }
 
     fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
@@ -102,11 +90,7 @@ impl de::Error for Issue {
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        let known = if expected.is_empty() {
-            "none".to_owned()
-        } else {
-            expected.join(", ")
-        };
+        let known = if expected.is_empty() { "none".to_owned() } else { expected.join(", ") };
         let field: String = field.chars().take(64).collect();
         Issue {
             code: "unrecognized_keys",
@@ -115,27 +99,24 @@ impl de::Error for Issue {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Issue {
-            code: "invalid_type",
-            message: "required, but missing".to_owned(),
-            path: vec![field.into()],
-        }
+        Issue { code: "invalid_type", message: "required, but missing".to_owned(), path: vec![field.into()] }
     }
 }
 
 const TOO_SMALL: &str = "too_small";
 const TOO_BIG: &str = "too_big";
+const BAD_FORMAT: &str = "invalid_format";
 
-/// The error for a number outside a type's bounds, with the way it was left.
-///
-/// For hand-written `Deserialize` of bounded types, here and in domain crates.
+/// Errors for hand-written `Deserialize` of bounded types, here and in domain crates.
 impl Issue {
     /// A serde error saying that a value is under (`below`) or over its bounds.
     pub fn out_of_bounds<E: de::Error>(below: bool, expected: &dyn de::Expected) -> E {
-        E::invalid_value(
-            de::Unexpected::Other(if below { TOO_SMALL } else { TOO_BIG }),
-            expected,
-        )
+        E::invalid_value(de::Unexpected::Other(if below { TOO_SMALL } else { TOO_BIG }), expected)
+    }
+
+    /// A serde error saying that a text has the wrong form.
+    pub fn bad_format<E: de::Error>(expected: &dyn de::Expected) -> E {
+        E::invalid_value(de::Unexpected::Other(BAD_FORMAT), expected)
     }
 }
 
@@ -173,13 +154,7 @@ pub struct Args {
 impl Args {
     /// A tool's arguments: strict.
     pub fn of_tool(fields: Map<String, Value>) -> Args {
-        Args {
-            fields,
-            manner: Manner {
-                strict: true,
-                text: false,
-            },
-        }
+        Args { fields, manner: Manner { strict: true, text: false } }
     }
 
     /// Takes one field off and reads it.
@@ -235,9 +210,7 @@ pub(crate) fn to_object<T: Serialize>(value: &T) -> Result<Map<String, Value>, s
     match serde_json::to_value(value)? {
         Value::Object(fields) => Ok(fields),
         Value::Null => Ok(Map::new()),
-        other => Err(serde::ser::Error::custom(format_args!(
-            "expected an object, got {other}"
-        ))),
+        other => Err(serde::ser::Error::custom(format_args!("expected an object, got {other}"))),
     }
 }
 
@@ -253,10 +226,7 @@ struct Reader {
 
 impl Reader {
     fn child(&self, value: Value) -> Reader {
-        Reader {
-            value,
-            manner: self.manner,
-        }
+        Reader { value, manner: self.manner }
     }
 
     /// In the text manner: the number or boolean that the text spells, where the type asks for one.
@@ -297,16 +267,12 @@ impl<'de> Deserializer<'de> for Reader {
                 }
             }
             Value::String(s) => visitor.visit_string(s),
-            Value::Array(items) => visitor.visit_seq(Items {
-                items: items.into_iter(),
-                index: 0,
-                manner: self.manner,
-            }),
-            Value::Object(fields) => visitor.visit_map(Fields {
-                fields: fields.into_iter(),
-                next: None,
-                manner: self.manner,
-            }),
+            Value::Array(items) => {
+                visitor.visit_seq(Items { items: items.into_iter(), index: 0, manner: self.manner })
+            }
+            Value::Object(fields) => {
+                visitor.visit_map(Fields { fields: fields.into_iter(), next: None, manner: self.manner })
+            }
         }
     }
 
@@ -329,10 +295,7 @@ impl<'de> Deserializer<'de> for Reader {
         if let (true, Value::Object(fields)) = (self.manner.strict, &self.value)
             && let Some(stranger) = fields.keys().find(|k| !known.contains(&k.as_str()))
         {
-            return Err(within(
-                de::Error::unknown_field(stranger, known),
-                stranger.as_str().into(),
-            ));
+            return Err(within(de::Error::unknown_field(stranger, known), stranger.as_str().into()));
         }
         if let Value::Array(_) = self.value {
             // serde would read a struct from an array by position; the protocol has no such form.
@@ -398,13 +361,8 @@ impl<'de> de::SeqAccess<'de> for Items {
         };
         let index = self.index;
         self.index += 1;
-        let reader = Reader {
-            value,
-            manner: self.manner,
-        };
-        seed.deserialize(reader)
-            .map(Some)
-            .map_err(|issue| within(issue, index.into()))
+        let reader = Reader { value, manner: self.manner };
+        seed.deserialize(reader).map(Some).map_err(|issue| within(issue, index.into()))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -426,24 +384,14 @@ impl<'de> de::MapAccess<'de> for Fields {
         let Some((key, _)) = &self.next else {
             return Ok(None);
         };
-        let reader = Reader {
-            value: Value::String(key.clone()),
-            manner: self.manner,
-        };
-        seed.deserialize(reader)
-            .map(Some)
-            .map_err(|issue| within(issue, key.as_str().into()))
+        let reader = Reader { value: Value::String(key.clone()), manner: self.manner };
+        seed.deserialize(reader).map(Some).map_err(|issue| within(issue, key.as_str().into()))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Issue> {
         let (key, value) = self.next.take().expect("serde asks for a value after its key");
-        let reader = Reader {
-            value: Value::Null,
-            manner: self.manner,
-        }
-        .child(value);
-        seed.deserialize(reader)
-            .map_err(|issue| within(issue, key.into()))
+        let reader = Reader { value: Value::Null, manner: self.manner }.child(value);
+        seed.deserialize(reader).map_err(|issue| within(issue, key.into()))
     }
 }
 
@@ -482,28 +430,16 @@ mod tests {
             issue(json!({"name": "a", "many": [{"small": -1}]}), lax),
             ("many.0.small".into(), "too_small")
         );
-        assert_eq!(
-            issue(json!({"name": "a", "flag": "true"}), lax),
-            ("flag".into(), "invalid_type")
-        );
+        assert_eq!(issue(json!({"name": "a", "flag": "true"}), lax), ("flag".into(), "invalid_type"));
         assert_eq!(issue(json!([]), lax), ("input".into(), "invalid_type"));
-        assert_eq!(
-            issue(json!({"name": "a", "many": [["1"]]}), lax),
-            ("many.0".into(), "invalid_type")
-        );
+        assert_eq!(issue(json!({"name": "a", "many": [["1"]]}), lax), ("many.0".into(), "invalid_type"));
     }
 
     #[test]
     fn strict_refuses_strangers_and_lax_does_not() {
         let value = json!({"name": "a", "other": 1});
         assert_eq!(
-            issue(
-                value.clone(),
-                Manner {
-                    strict: true,
-                    text: false
-                }
-            ),
+            issue(value.clone(), Manner { strict: true, text: false }),
             ("other".into(), "unrecognized_keys")
         );
         assert!(decode::<Outer>(value, Manner::default()).is_ok());
@@ -511,26 +447,10 @@ mod tests {
 
     #[test]
     fn text_spells_numbers_and_booleans_where_the_type_asks() {
-        let text = Manner {
-            strict: false,
-            text: true,
-        };
-        let read: Outer = decode(
-            json!({"name": "7", "flag": "false", "many": [{"small": "3"}]}),
-            text,
-        )
-        .unwrap();
-        assert_eq!(
-            read,
-            Outer {
-                name: "7".into(),
-                flag: Some(false),
-                many: vec![Inner { small: 3 }]
-            }
-        );
-        assert_eq!(
-            issue(json!({"name": "a", "flag": "yes"}), text),
-            ("flag".into(), "invalid_type")
-        );
+        let text = Manner { strict: false, text: true };
+        let read: Outer =
+            decode(json!({"name": "7", "flag": "false", "many": [{"small": "3"}]}), text).unwrap();
+        assert_eq!(read, Outer { name: "7".into(), flag: Some(false), many: vec![Inner { small: 3 }] });
+        assert_eq!(issue(json!({"name": "a", "flag": "yes"}), text), ("flag".into(), "invalid_type"));
     }
 }

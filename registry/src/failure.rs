@@ -328,11 +328,7 @@ impl Failure {
             details: Map::new(),
             outcome: class.outcome(),
             retry: class.retry(),
-            next: NextStep {
-                text: class.next().to_owned(),
-                tool: None,
-                command: None,
-            },
+            next: NextStep { text: class.next().to_owned(), tool: None, command: None },
         }
     }
 
@@ -360,11 +356,7 @@ impl Failure {
     /// Says what to do next, in words.
     #[must_use]
     pub fn next(mut self, text: impl Into<String>) -> Failure {
-        self.next = NextStep {
-            text: text.into(),
-            tool: None,
-            command: None,
-        };
+        self.next = NextStep { text: text.into(), tool: None, command: None };
         self
     }
 
@@ -409,9 +401,6 @@ mod tests {
             .next("stop the run")
             .by(Some("leases_release"), Some("portreeve run release 7".into()));
         assert_eq!(failure.next.line(|_| true), "stop the run (leases_release)");
-        assert_eq!(
-            failure.next.line(|_| false),
-            "stop the run (portreeve run release 7)"
-        );
+        assert_eq!(failure.next.line(|_| false), "stop the run (portreeve run release 7)");
     }
 }

@@ -63,7 +63,7 @@ pub trait Read: Described {
 /// written.
 pub trait Collection: Described {
     /// What the daemon is asked.
-    type Listing: Listing;
+    type Listing: Listing<Class = Routine>;
     /// What the agent may ask for, beside `limit` and `afterCursor`.
     type Filter: Input;
     /// One item as the agent sees it: lean.

@@ -84,7 +84,9 @@ mod tool;
 
 pub use answer::{Answer, Listed, Spent};
 pub use class::{Class, ClassName, Consequential, CredentialBearing, Routine, Withheld};
-pub use credential::{Credential, CredentialHandle, CredentialKind, Custody, Held, Secret, SecretError};
+pub use credential::{
+    Credential, CredentialHandle, CredentialKind, Custody, Deposit, Held, Secret, SecretError,
+};
 pub use cursor::{CursorError, cursor_for, key_of};
 pub use decode::{Args, Issue, Manner, Wire, decode};
 pub use failure::{Boundary, Code, Failure, FailureClass, NextStep, Outcome, Phase, Retry};

@@ -137,14 +137,7 @@ impl Registry {
                     _ => description.clone(),
                 };
                 let (input, output) = (OnceLock::new(), OnceLock::new());
-                tools.push(Advertised {
-                    name,
-                    description,
-                    tool,
-                    face,
-                    input,
-                    output,
-                });
+                tools.push(Advertised { name, description, tool, face, input, output });
             }
         }
         let place = |tool: &Advertised| domains.iter().position(|d| *d == tool.tool.domain);
@@ -174,11 +167,7 @@ impl Registry {
 }
 
 fn describe(tool: &Tool) -> Result<String, LoadError> {
-    let text: Vec<&str> = tool
-        .about
-        .iter()
-        .flat_map(|line| line.split_whitespace())
-        .collect();
+    let text: Vec<&str> = tool.about.iter().flat_map(|line| line.split_whitespace()).collect();
     let text = text.join(" ");
     // A pair's frame takes up to 80 characters more.
     let room = if tool.kind == KindName::Change { 940 } else { 1024 };

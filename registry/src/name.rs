@@ -16,16 +16,10 @@ impl Domain {
     #[doc(hidden)]
     pub const fn __new(name: &'static str) -> Domain {
         let bytes = name.as_bytes();
-        assert!(
-            !bytes.is_empty() && bytes.len() <= 16,
-            "a domain's name is 1 to 16 bytes"
-        );
+        assert!(!bytes.is_empty() && bytes.len() <= 16, "a domain's name is 1 to 16 bytes");
         let mut i = 0;
         while i < bytes.len() {
-            assert!(
-                bytes[i].is_ascii_lowercase(),
-                "a domain's name is lower-case letters"
-            );
+            assert!(bytes[i].is_ascii_lowercase(), "a domain's name is lower-case letters");
             i += 1;
         }
         Domain { name }
@@ -64,10 +58,7 @@ impl Name {
         let bytes = name.as_bytes();
         let prefix = domain.name().as_bytes();
         assert!(bytes.len() <= 40, "a tool's name is at most 40 bytes");
-        assert!(
-            bytes.len() > prefix.len() + 1,
-            "a tool's name goes on after its domain"
-        );
+        assert!(bytes.len() > prefix.len() + 1, "a tool's name goes on after its domain");
         let mut i = 0;
         while i < bytes.len() {
             assert!(
@@ -79,10 +70,7 @@ impl Name {
             }
             i += 1;
         }
-        assert!(
-            bytes[prefix.len()] == b'_',
-            "a tool's name starts with its domain and an underscore"
-        );
+        assert!(bytes[prefix.len()] == b'_', "a tool's name starts with its domain and an underscore");
         Name(name)
     }
 

@@ -5,7 +5,7 @@
 //! protocol 1's bodies) belongs to the transport.
 
 use crate::decode::{Args, Issue, Wire, to_object};
-use crate::{Class, ClassName, Consequential, ListRequest, PageOf, Routine};
+use crate::{Class, ClassName, Consequential, ListRequest, PageOf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -58,6 +58,8 @@ pub trait Listing: Sized + 'static {
     const PLAIN_LIMIT: bool = false;
     /// The largest limit that the plain form takes.
     const PLAIN_MAXIMUM: usize = crate::MAXIMUM_LIMIT;
+    /// How much care it needs: a collection accepts a routine one only.
+    type Class: Class;
     /// Which rows.
     type Filter: Serialize + DeserializeOwned + Send + 'static;
     /// One row.
@@ -78,7 +80,7 @@ impl<L: Listing> Operation for List<L> {
     const METHOD: Method = Method::Get;
     const PATH: &'static str = L::PATH;
     const CAPABILITY: &'static str = L::CAPABILITY;
-    type Class = Routine;
+    type Class = L::Class;
     type Request = ListRequest<L>;
     type Reply = PageOf<L::Row>;
 }
@@ -186,10 +188,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Wire for ExecuteRequest<T
             message: "required, but missing: the receiptId that the preview answered".into(),
             path: vec!["receiptId".into()],
         })?;
-        Ok(ExecuteRequest {
-            receipt_id,
-            target: Wire::decode(args)?,
-        })
+        Ok(ExecuteRequest { receipt_id, target: Wire::decode(args)? })
     }
 }
 
@@ -256,12 +255,7 @@ impl Call {
                 None
             }
         };
-        Ok(Call {
-            method: O::METHOD,
-            target,
-            body,
-            capability: O::CAPABILITY,
-        })
+        Ok(Call { method: O::METHOD, target, body, capability: O::CAPABILITY })
     }
 }
 
@@ -360,8 +354,13 @@ macro_rules! operation {
             $crate::OperationEntry::__of::<$name>(crate::DOMAIN.name(), $crate::operation!(@reason $($reason)?))
         }
     };
-    (list $name:ident) => {
-        $crate::__inventory::submit! { $crate::OperationEntry::__of::<$crate::List<$name>>(crate::DOMAIN.name(), None) }
+    (list $name:ident $(, because $reason:literal)? $(,)?) => {
+        $crate::__inventory::submit! {
+            $crate::OperationEntry::__of::<$crate::List<$name>>(
+                crate::DOMAIN.name(),
+                $crate::operation!(@reason $($reason)?),
+            )
+        }
     };
     (action $name:ident) => {
         $crate::__inventory::submit! { $crate::OperationEntry::__of::<$crate::Preview<$name>>(crate::DOMAIN.name(), None) }

@@ -52,19 +52,8 @@ impl<K: Serialize> Cut<K> {
             items.push(row);
             last = Some(key);
         }
-        let next = if more {
-            last.map(|key| cursor_for(&self.binding, &key))
-        } else {
-            None
-        };
-        Ok(PageOf {
-            items,
-            page: PageInfo {
-                next_cursor: next,
-                poll_cursor: None,
-                gap: None,
-            },
-        })
+        let next = if more { last.map(|key| cursor_for(&self.binding, &key)) } else { None };
+        Ok(PageOf { items, page: PageInfo { next_cursor: next, poll_cursor: None, gap: None } })
     }
 
     /// A cursor of this list that continues after `key`, for polling.
@@ -116,10 +105,7 @@ pub struct Page<I> {
 
 impl<I> Page<I> {
     pub(crate) fn map<R>(page: PageOf<R>, item: impl FnMut(R) -> I) -> Page<I> {
-        Page {
-            items: page.items.into_iter().map(item).collect(),
-            info: page.page,
-        }
+        Page { items: page.items.into_iter().map(item).collect(), info: page.page }
     }
 
     /// The rows, for the tool's summary.
@@ -149,11 +135,7 @@ pub struct ListRequest<L: Listing> {
 impl<L: Listing> ListRequest<L> {
     /// The first page of `filter`.
     pub fn first(filter: L::Filter) -> Self {
-        ListRequest {
-            filter,
-            limit: None,
-            after_cursor: Some(String::new()),
-        }
+        ListRequest { filter, limit: None, after_cursor: Some(String::new()) }
     }
 
     /// What to cut, after checking the cursor against this filter.
@@ -171,17 +153,9 @@ impl<L: Listing> ListRequest<L> {
                     .next("start again from the first page, without afterCursor")
             })?),
         };
-        let limit = if paged {
-            Some(self.limit.unwrap_or(DEFAULT_LIMIT))
-        } else {
-            None
-        };
+        let limit = if paged { Some(self.limit.unwrap_or(DEFAULT_LIMIT)) } else { None };
         let limit = limit.or(if L::PLAIN_LIMIT { self.limit } else { None });
-        Ok(Cut {
-            after,
-            limit,
-            binding,
-        })
+        Ok(Cut { after, limit, binding })
     }
 
     /// Whether the reply has page form.
@@ -192,10 +166,7 @@ impl<L: Listing> ListRequest<L> {
     fn binding(&self) -> Result<String, Failure> {
         let filter = L::bound_filter(&self.filter);
         let filter = serde_json::to_string(&filter).map_err(|e| {
-            Failure::new(
-                FailureClass::DaemonInternal,
-                format!("filter can't be written: {e}"),
-            )
+            Failure::new(FailureClass::DaemonInternal, format!("filter can't be written: {e}"))
         })?;
         Ok(format!("{} {filter}", L::PATH))
     }
@@ -215,11 +186,7 @@ impl<L: Listing> Wire for ListRequest<L> {
 
     fn decode(mut args: Args) -> Result<Self, Issue> {
         let (limit, after_cursor) = page_of::<L>(&mut args)?;
-        Ok(ListRequest {
-            filter: Wire::decode(args)?,
-            limit,
-            after_cursor,
-        })
+        Ok(ListRequest { filter: Wire::decode(args)?, limit, after_cursor })
     }
 }
 
@@ -227,21 +194,13 @@ impl<L: Listing> Wire for ListRequest<L> {
 pub(crate) fn page_of<L: Listing>(args: &mut Args) -> Result<(Option<usize>, Option<String>), Issue> {
     let after_cursor: Option<String> = args.take("afterCursor")?;
     let limit: Option<u64> = args.take("limit")?;
-    let most = if after_cursor.is_none() {
-        L::PLAIN_MAXIMUM
-    } else {
-        MAXIMUM_LIMIT
-    };
+    let most = if after_cursor.is_none() { L::PLAIN_MAXIMUM } else { MAXIMUM_LIMIT };
     if let Some(limit) = limit
         && !(1..=most as u64).contains(&limit)
     {
         let code = if limit < 1 { "too_small" } else { "too_big" };
         let message = format!("expected an integer from 1 to {most}");
-        return Err(Issue {
-            code,
-            message,
-            path: vec!["limit".into()],
-        });
+        return Err(Issue { code, message, path: vec!["limit".into()] });
     }
     Ok((limit.map(|l| l as usize), after_cursor))
 }

@@ -104,14 +104,12 @@ pub fn output<T: JsonSchema>(envelope: Envelope) -> Object {
     let added: &[(&str, Value)] = match envelope {
         Envelope::Plain | Envelope::Page { .. } => &[],
         Envelope::Changed => &[("changed", json!({"type": "boolean"}))],
-        Envelope::Receipt => &[
-            ("receiptId", json!({"type": "string"})),
-            ("expiresAt", json!({"type": "string"})),
-        ],
-        Envelope::Executed => &[
-            ("changed", json!({"type": "boolean"})),
-            ("replayed", json!({"type": "boolean"})),
-        ],
+        Envelope::Receipt => {
+            &[("receiptId", json!({"type": "string"})), ("expiresAt", json!({"type": "string"}))]
+        }
+        Envelope::Executed => {
+            &[("changed", json!({"type": "boolean"})), ("replayed", json!({"type": "boolean"}))]
+        }
     };
     for (name, sub) in added {
         properties(&mut schema).insert((*name).into(), sub.clone());
@@ -127,11 +125,7 @@ fn raw<T: JsonSchema>(serialized: bool) -> Value {
         s.inline_subschemas = true;
         s.meta_schema = None;
     });
-    let settings = if serialized {
-        settings.for_serialize()
-    } else {
-        settings
-    };
+    let settings = if serialized { settings.for_serialize() } else { settings };
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
@@ -169,9 +163,7 @@ fn require<const N: usize>(schema: &mut Object, names: [&str; N]) {
 fn close(schema: &mut Value) {
     if let Value::Object(object) = schema {
         if object.contains_key("properties") || object.get("type") == Some(&json!("object")) {
-            object
-                .entry("additionalProperties")
-                .or_insert_with(|| false.into());
+            object.entry("additionalProperties").or_insert_with(|| false.into());
         }
         object.iter_mut().for_each(|(_, sub)| close(sub));
     } else if let Value::Array(items) = schema {
@@ -186,16 +178,8 @@ pub fn portable(schema: Value) -> Value {
         // `true` takes anything, and so does the empty schema; some hosts drop a list with a boolean in it.
         _ => return json!({}),
     };
-    for key in [
-        "$schema",
-        "title",
-        "$defs",
-        "definitions",
-        "deprecated",
-        "examples",
-        "writeOnly",
-        "readOnly",
-    ] {
+    for key in ["$schema", "title", "$defs", "definitions", "deprecated", "examples", "writeOnly", "readOnly"]
+    {
         object.remove(key);
     }
     if let Some(one) = object.remove("const") {
@@ -219,11 +203,7 @@ pub fn portable(schema: Value) -> Value {
     if object.get("default").is_some_and(Value::is_null) {
         object.remove("default");
     }
-    if object
-        .get("format")
-        .and_then(Value::as_str)
-        .is_some_and(|f| !FORMATS.contains(&f))
-    {
+    if object.get("format").and_then(Value::as_str).is_some_and(|f| !FORMATS.contains(&f)) {
         object.remove("format");
     }
     if let Some(Value::String(text)) = object.get_mut("description") {
@@ -232,12 +212,7 @@ pub fn portable(schema: Value) -> Value {
     let nullable: Vec<String> = object
         .get("properties")
         .and_then(Value::as_object)
-        .map(|p| {
-            p.iter()
-                .filter(|(_, sub)| is_nullable(sub))
-                .map(|(name, _)| name.clone())
-                .collect()
-        })
+        .map(|p| p.iter().filter(|(_, sub)| is_nullable(sub)).map(|(name, _)| name.clone()).collect())
         .unwrap_or_default();
     if let Some(Value::Array(required)) = object.get_mut("required") {
         required.retain(|r| !nullable.iter().any(|n| r == n));
@@ -269,10 +244,7 @@ pub fn portable(schema: Value) -> Value {
 }
 
 fn values_are_text(object: &Object) -> bool {
-    object
-        .get("enum")
-        .and_then(Value::as_array)
-        .is_some_and(|v| v.iter().all(Value::is_string))
+    object.get("enum").and_then(Value::as_array).is_some_and(|v| v.iter().all(Value::is_string))
 }
 
 fn is_null_type(schema: &Value) -> bool {
@@ -281,20 +253,11 @@ fn is_null_type(schema: &Value) -> bool {
 
 /// Whether the schema, as schemars wrote it, takes null.
 fn is_nullable(schema: &Value) -> bool {
-    let types = schema
-        .get("type")
-        .and_then(Value::as_array)
-        .is_some_and(|t| t.iter().any(|t| t == "null"));
-    let arms = ["anyOf", "oneOf"].iter().any(|k| {
-        schema
-            .get(k)
-            .and_then(Value::as_array)
-            .is_some_and(|a| a.iter().any(is_null_type))
-    });
-    let words = schema
-        .get("enum")
-        .and_then(Value::as_array)
-        .is_some_and(|v| v.iter().any(Value::is_null));
+    let types = schema.get("type").and_then(Value::as_array).is_some_and(|t| t.iter().any(|t| t == "null"));
+    let arms = ["anyOf", "oneOf"]
+        .iter()
+        .any(|k| schema.get(k).and_then(Value::as_array).is_some_and(|a| a.iter().any(is_null_type)));
+    let words = schema.get("enum").and_then(Value::as_array).is_some_and(|v| v.iter().any(Value::is_null));
     types || arms || words
 }
 
@@ -321,11 +284,7 @@ fn unwrap_nullable(object: &mut Object) {
 
 /// A `oneOf` of words becomes one enum of text, with the words' docs merged into the description.
 fn words_into_enum(object: &mut Object) {
-    let key = if object.contains_key("oneOf") {
-        "oneOf"
-    } else {
-        "anyOf"
-    };
+    let key = if object.contains_key("oneOf") { "oneOf" } else { "anyOf" };
     let Some(Value::Array(arms)) = object.get(key) else {
         return;
     };
@@ -350,11 +309,8 @@ fn words_into_enum(object: &mut Object) {
     }
     object.remove(key);
     if !docs.is_empty() {
-        let own = object
-            .get("description")
-            .and_then(Value::as_str)
-            .map(|d| format!("{d} "))
-            .unwrap_or_default();
+        let own =
+            object.get("description").and_then(Value::as_str).map(|d| format!("{d} ")).unwrap_or_default();
         object.insert("description".into(), format!("{own}{}.", docs.join("; ")).into());
     }
     object.insert("type".into(), "string".into());
@@ -370,10 +326,7 @@ fn shape<T: JsonSchema + 'static>() -> Arc<Value> {
         return shape.clone();
     }
     let shape = Arc::new(portable(raw::<T>(true)));
-    SHAPES
-        .write()
-        .expect("no panic while held")
-        .insert(id, shape.clone());
+    SHAPES.write().expect("no panic while held").insert(id, shape.clone());
     shape
 }
 
@@ -387,10 +340,7 @@ fn prune(fields: &mut Object, schema: &Value) {
     let others = schema.get("additionalProperties").filter(|s| s.is_object());
     fields.retain(|name, value| {
         let sub = properties.and_then(|p| p.get(name)).or(others);
-        let typed = sub.is_some_and(|s| {
-            s.as_object()
-                .is_some_and(|s| s.keys().any(|k| k != "description"))
-        });
+        let typed = sub.is_some_and(|s| s.as_object().is_some_and(|s| s.keys().any(|k| k != "description")));
         if let (true, Some(sub)) = (typed, sub) {
             prune_value(value, sub);
         }
@@ -402,11 +352,7 @@ fn prune_value(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(fields) => {
             prune(fields, schema);
-            for arm in ["anyOf", "oneOf"]
-                .iter()
-                .filter_map(|k| schema.get(k)?.as_array())
-                .flatten()
-            {
+            for arm in ["anyOf", "oneOf"].iter().filter_map(|k| schema.get(k)?.as_array()).flatten() {
                 prune(fields, arm);
             }
         }
@@ -477,14 +423,8 @@ mod tests {
         let outer = Outer {
             many: 1,
             word: None,
-            inner: Some(Inner {
-                kept: None,
-                free: json!({"a": null}),
-            }),
-            list: vec![Inner {
-                kept: Some(1),
-                free: Value::Null,
-            }],
+            inner: Some(Inner { kept: None, free: json!({"a": null}) }),
+            list: vec![Inner { kept: Some(1), free: Value::Null }],
         };
         let mut fields = crate::decode::to_object(&outer).unwrap();
         drop_nulls::<Outer>(&mut fields);
@@ -498,10 +438,7 @@ mod tests {
     fn inputs_are_closed_at_every_level() {
         let schema = Value::Object(page_input::<Outer>());
         assert_eq!(schema["additionalProperties"], json!(false));
-        assert_eq!(
-            schema["properties"]["inner"]["additionalProperties"],
-            json!(false)
-        );
+        assert_eq!(schema["properties"]["inner"]["additionalProperties"], json!(false));
         assert_eq!(schema["properties"]["limit"]["maximum"], json!(200));
     }
 }

@@ -60,16 +60,8 @@ pub struct Hints {
     pub idempotent: bool,
 }
 
-const READ: Hints = Hints {
-    read_only: true,
-    destructive: false,
-    idempotent: true,
-};
-const STEP: Hints = Hints {
-    read_only: false,
-    destructive: false,
-    idempotent: true,
-};
+const READ: Hints = Hints { read_only: true, destructive: false, idempotent: true };
+const STEP: Hints = Hints { read_only: false, destructive: false, idempotent: true };
 
 /// One registered tool. A [`Change`] has two faces, every other kind one.
 #[derive(Debug)]
@@ -152,10 +144,7 @@ fn input<T: DeserializeOwned>(args: Args) -> Result<T, Failure> {
 
 fn reply<T: DeserializeOwned>(data: Value) -> Result<T, Failure> {
     decode(data, Manner::default()).map_err(|issue| {
-        Failure::new(
-            FailureClass::SocketReplyMalformed,
-            format!("the daemon's reply can't be read: {issue}"),
-        )
+        Failure::new(FailureClass::SocketReplyMalformed, format!("the daemon's reply can't be read: {issue}"))
     })
 }
 
@@ -164,10 +153,7 @@ fn call<O: Operation>(request: &O::Request) -> Result<Call, Failure> {
 }
 
 fn unwritable(error: serde_json::Error) -> Failure {
-    Failure::new(
-        FailureClass::BridgeHandlerPanicked,
-        format!("can't be written as JSON: {error}"),
-    )
+    Failure::new(FailureClass::BridgeHandlerPanicked, format!("can't be written as JSON: {error}"))
 }
 
 fn answer<T: Serialize + JsonSchema + 'static>(
@@ -182,9 +168,7 @@ fn answer<T: Serialize + JsonSchema + 'static>(
 }
 
 fn example<T: Serialize>(example: Example<T>) -> Map<String, Value> {
-    to_object(&example.0)
-        .map(schema::without_nulls)
-        .unwrap_or_default()
+    to_object(&example.0).map(schema::without_nulls).unwrap_or_default()
 }
 
 const fn face<O: Operation>(suffix: &'static str, hints: Hints, behavior: Behavior) -> Face {
@@ -204,13 +188,7 @@ pub mod advertise {
     use super::*;
 
     const fn tool<T: Described>(kind: KindName, first: Face, second: Option<Face>) -> Tool {
-        Tool {
-            name: T::NAME,
-            domain: T::DOMAIN,
-            about: T::ABOUT,
-            kind,
-            faces: [Some(first), second],
-        }
+        Tool { name: T::NAME, domain: T::DOMAIN, about: T::ABOUT, kind, faces: [Some(first), second] }
     }
 
     /// A [`Read`].
@@ -270,10 +248,7 @@ pub mod advertise {
                         content.insert("gap".into(), gap.into());
                     }
                 }
-                Ok(Listed {
-                    answer: Answer::new(summary, content),
-                    sizes,
-                })
+                Ok(Listed { answer: Answer::new(summary, content), sizes })
             },
         };
         let face = Face {
@@ -293,11 +268,7 @@ pub mod advertise {
                 let data = reply(data)?;
                 let changed = T::changed(&data);
                 let output = T::output(data);
-                answer(
-                    T::summary(&output, changed),
-                    &output,
-                    [("changed", changed.into())],
-                )
+                answer(T::summary(&output, changed), &output, [("changed", changed.into())])
             },
         };
         let face = Face {
@@ -331,15 +302,9 @@ pub mod advertise {
             },
             finish: |data| {
                 let done: <Execute<T::Action> as Operation>::Reply = reply(data)?;
-                let done = Executed {
-                    changed: done.changed,
-                    replayed: done.replayed,
-                    result: T::done(done.result),
-                };
-                let envelope = [
-                    ("changed", done.changed.into()),
-                    ("replayed", done.replayed.into()),
-                ];
+                let done =
+                    Executed { changed: done.changed, replayed: done.replayed, result: T::done(done.result) };
+                let envelope = [("changed", done.changed.into()), ("replayed", done.replayed.into())];
                 answer(T::execute_summary(&done), &done.result, envelope)
             },
         };
@@ -374,11 +339,7 @@ pub mod advertise {
                 let data = reply(data)?;
                 let changed = T::changed(&data);
                 let output = T::receive(data, custody);
-                answer(
-                    T::summary(&output, changed),
-                    &output,
-                    [("changed", changed.into())],
-                )
+                answer(T::summary(&output, changed), &output, [("changed", changed.into())])
             },
         };
         let face = Face {
@@ -400,11 +361,7 @@ pub mod advertise {
                 let changed = T::changed(&data);
                 let pending = T::pending(&data);
                 let output = T::output(data);
-                let answer = answer(
-                    T::summary(&output, changed),
-                    &output,
-                    [("changed", changed.into())],
-                )?;
+                let answer = answer(T::summary(&output, changed), &output, [("changed", changed.into())])?;
                 Ok(Spent { answer, pending })
             },
             settles: T::SETTLES,
