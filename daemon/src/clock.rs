@@ -23,10 +23,7 @@ pub trait Clock: Send + Sync {
 
     /// Both clocks, read one right after the other.
     fn now(&self) -> Moment {
-        Moment {
-            wall: self.wall(),
-            boot_ms: self.boot_ms(),
-        }
+        Moment { wall: self.wall(), boot_ms: self.boot_ms() }
     }
 }
 
@@ -52,10 +49,7 @@ impl Moment {
     #[must_use]
     pub fn plus_ms(&self, ms: i64) -> Self {
         Self {
-            wall: self
-                .wall
-                .checked_add(SignedDuration::from_millis(ms))
-                .unwrap_or(self.wall),
+            wall: self.wall.checked_add(SignedDuration::from_millis(ms)).unwrap_or(self.wall),
             boot_ms: self.boot_ms.saturating_add(ms),
         }
     }
@@ -99,9 +93,7 @@ impl Clock for SystemClock {
 
     fn boot_ms(&self) -> i64 {
         let at = rustix::time::clock_gettime(BOOT_CLOCK);
-        at.tv_sec
-            .saturating_mul(1_000)
-            .saturating_add(at.tv_nsec / 1_000_000)
+        at.tv_sec.saturating_mul(1_000).saturating_add(at.tv_nsec / 1_000_000)
     }
 
     fn boot_id(&self) -> &str {
@@ -142,10 +134,7 @@ fn boot_id() -> Result<String, ClockError> {
     if result != 0 {
         return Err(ClockError::Unreadable(std::io::Error::last_os_error()));
     }
-    let end = text
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(length.min(text.len()));
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(length.min(text.len()));
     Ok(String::from_utf8_lossy(&text[..end]).into_owned())
 }
 
@@ -171,10 +160,7 @@ impl SetClock {
     /// A clock that stands at `moment`, under a boot of the given name.
     #[must_use]
     pub fn new(moment: Moment, boot_id: impl Into<String>) -> Self {
-        Self {
-            moment: Mutex::new(moment),
-            boot_id: boot_id.into(),
-        }
+        Self { moment: Mutex::new(moment), boot_id: boot_id.into() }
     }
 
     /// Time passes: both clocks move on.
@@ -233,29 +219,18 @@ mod tests {
         #[cfg(target_os = "linux")]
         {
             let uptime = std::fs::read_to_string("/proc/uptime").expect("linux has an uptime");
-            let seconds: f64 = uptime
-                .split(' ')
-                .next()
-                .expect("a field")
-                .parse()
-                .expect("a number");
+            let seconds: f64 = uptime.split(' ').next().expect("a field").parse().expect("a number");
             assert!((seconds * 1_000.0 - second.boot_ms as f64).abs() < 5_000.0);
         }
     }
 
     #[test]
     fn a_set_clock_moves_only_when_told() {
-        let start = Moment {
-            wall: Timestamp::UNIX_EPOCH,
-            boot_ms: 5,
-        };
+        let start = Moment { wall: Timestamp::UNIX_EPOCH, boot_ms: 5 };
         let clock = SetClock::new(start, "one");
         assert_eq!(clock.now(), start);
         clock.advance_ms(1_500);
-        assert_eq!(
-            (clock.now().stamp().as_str(), clock.boot_ms()),
-            ("1970-01-01T00:00:01.500Z", 1_505)
-        );
+        assert_eq!((clock.now().stamp().as_str(), clock.boot_ms()), ("1970-01-01T00:00:01.500Z", 1_505));
         clock.set_wall(Timestamp::UNIX_EPOCH);
         assert_eq!((clock.wall(), clock.boot_ms()), (Timestamp::UNIX_EPOCH, 1_505));
     }
