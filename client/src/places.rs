@@ -229,8 +229,8 @@ fn resolved(path: &Path) -> PathBuf {
 pub fn check_socket(socket: &Path, uid: u32) -> Result<(), SocketCheckError> {
     const OTHERS_WRITE: u32 = 0o002;
     const STICKY: u32 = 0o1000;
-    let unreadable = |path: &Path| |source| SocketCheckError::Unreadable { path: path.to_owned(), source };
-    let look = |path: &Path| fs::symlink_metadata(path).map_err(unreadable(path));
+    let unreadable = |path: &Path, source| SocketCheckError::Unreadable { path: path.to_owned(), source };
+    let look = |path: &Path| fs::symlink_metadata(path).map_err(|source| unreadable(path, source));
     let wrong = |path: &Path, what| Err(SocketCheckError::Refused { path: path.to_owned(), what });
     let directory = socket.parent().unwrap_or(Path::new("/"));
     // In /tmp anybody may have been there first, with a directory or a link of the same name.
@@ -243,7 +243,7 @@ pub fn check_socket(socket: &Path, uid: u32) -> Result<(), SocketCheckError> {
             return wrong(directory, Wrong::Owner(about.uid()));
         }
     }
-    let mode = fs::metadata(directory).map_err(unreadable(directory))?.mode();
+    let mode = fs::metadata(directory).map_err(|source| unreadable(directory, source))?.mode();
     if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
         return wrong(directory, Wrong::Writable(mode & 0o7777));
     }
