@@ -90,10 +90,8 @@ impl Drop for Crowd {
 }
 
 fn measure() -> Outcome<()> {
-    let mut sizes: Vec<usize> = std::env::args()
-        .skip(1)
-        .map(|size| size.parse())
-        .collect::<Result<_, _>>()?;
+    let mut sizes: Vec<usize> =
+        std::env::args().skip(1).map(|size| size.parse()).collect::<Result<_, _>>()?;
     if sizes.is_empty() {
         sizes = vec![1, 50, 500];
     }
@@ -115,21 +113,13 @@ fn report(size: usize, crowd: &Crowd) -> Outcome<()> {
     let all = kernel.listening(&deadline)?;
     let one = kernel.listening_on(port, &deadline)?;
     let holding = kernel.holdings(&one, Search::Every, &deadline);
-    let holder = holding
-        .first()
-        .and_then(|holding| holding.holders.first())
-        .ok_or("no holder")?
-        .process;
+    let holder = holding.first().and_then(|holding| holding.holders.first()).ok_or("no holder")?.process;
     if holder.pid != pid {
         return Err(format!("port {port} is held by {}, not by {pid}", holder.pid).into());
     }
 
-    line("all listening sockets", 300, || {
-        kernel.listening(&deadline).map(|all| all.len())
-    })?;
-    line("listening sockets of one port", 300, || {
-        kernel.listening_on(port, &deadline)
-    })?;
+    line("all listening sockets", 300, || kernel.listening(&deadline).map(|all| all.len()))?;
+    line("listening sockets of one port", 300, || kernel.listening_on(port, &deadline))?;
     line("one port and its holders, cold, first found", 100, || {
         let kernel = Kernel::new()?;
         Ok(kernel.holdings(&kernel.listening_on(port, &deadline)?, Search::Known, &deadline))
@@ -141,9 +131,7 @@ fn report(size: usize, crowd: &Crowd) -> Outcome<()> {
     line("one port and its holders, warm", 300, || {
         Ok(kernel.holdings(&kernel.listening_on(port, &deadline)?, Search::Known, &deadline))
     })?;
-    line("its known owner checked again", 300, || {
-        Ok(kernel.holdings(&one, Search::Known, &deadline))
-    })?;
+    line("its known owner checked again", 300, || Ok(kernel.holdings(&one, Search::Known, &deadline)))?;
     line("whole inventory, every holder", 30, || {
         Ok(kernel.holdings(&kernel.listening(&deadline)?, Search::Every, &deadline))
     })?;
@@ -154,28 +142,17 @@ fn report(size: usize, crowd: &Crowd) -> Outcome<()> {
     line("one process in full", 300, || kernel.process(pid))?;
     line("lineage to pid 1", 300, || kernel.lineage(pid, Some(1)))?;
     line("descendants of this process", 30, || {
-        let own = kernel
-            .kin(std::process::id())?
-            .map(|kin| kin.id)
-            .unwrap_or(holder);
+        let own = kernel.kin(std::process::id())?.map(|kin| kin.id).unwrap_or(holder);
         kernel.descendants(own, &deadline)
     })?;
     line("alive", 300, || Ok(kernel.alive(holder)))?;
     line("pidfd", 300, || Ok(kernel.pidfd(holder).is_ok()))?;
-    line("probe of a free port", 300, || {
-        Ok(kernel.probe(free_port(), &deadline))
-    })?;
+    line("probe of a free port", 300, || Ok(kernel.probe(free_port(), &deadline)))?;
     line("probe of a held port", 300, || Ok(kernel.probe(port, &deadline)))?;
-    line("does a port answer (yes)", 100, || {
-        kernel.answers(port, &deadline)
-    })?;
-    line("does a port answer (no)", 100, || {
-        kernel.answers(free_port(), &deadline)
-    })?;
+    line("does a port answer (yes)", 100, || kernel.answers(port, &deadline))?;
+    line("does a port answer (no)", 100, || kernel.answers(free_port(), &deadline))?;
     line("port settings", 300, || kernel.facts())?;
-    line("pid in a container", 10, || {
-        kernel.resolve_ns_pid(u32::MAX, &deadline)
-    })?;
+    line("pid in a container", 10, || kernel.resolve_ns_pid(u32::MAX, &deadline))?;
     for program in [["ss", "-ltnp"].as_slice(), &["true"]] {
         let label = format!("for comparison: {}", program.join(" "));
         let (name, arguments) = program.split_first().ok_or("no program")?;
@@ -184,11 +161,7 @@ fn report(size: usize, crowd: &Crowd) -> Outcome<()> {
             continue;
         }
         line(&label, 20, || {
-            Ok(Command::new(name)
-                .args(arguments)
-                .output()
-                .map(|out| out.stdout.len())
-                .ok())
+            Ok(Command::new(name).args(arguments).output().map(|out| out.stdout.len()).ok())
         })?;
     }
     Ok(())

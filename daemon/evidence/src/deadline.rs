@@ -16,10 +16,7 @@ impl Deadline {
     pub fn after(time: Duration) -> Self {
         let now = Instant::now();
         // An overflow means "longer than the machine will run"; a year is as good.
-        Self(
-            now.checked_add(time)
-                .unwrap_or(now + Duration::from_secs(31_536_000)),
-        )
+        Self(now.checked_add(time).unwrap_or(now + Duration::from_secs(31_536_000)))
     }
 
     /// At this instant.
@@ -44,11 +41,7 @@ impl Deadline {
 
     /// An error once it has passed, naming what was being read.
     pub(crate) fn check(&self, what: Reading) -> Result<(), Unknown> {
-        if self.passed() {
-            Err(Unknown::new(what, Why::Deadline))
-        } else {
-            Ok(())
-        }
+        if self.passed() { Err(Unknown::new(what, Why::Deadline)) } else { Ok(()) }
     }
 }
 

@@ -114,10 +114,7 @@ pub(crate) fn climb(
     stop_at: Option<u32>,
     mut look: impl FnMut(u32) -> Result<Option<Kin>, Unknown>,
 ) -> Result<Lineage, Unknown> {
-    let mut lineage = Lineage {
-        chain: Vec::new(),
-        reached: false,
-    };
+    let mut lineage = Lineage { chain: Vec::new(), reached: false };
     let mut next = pid;
     while next != 0 && lineage.chain.len() < MAX_LINEAGE {
         let Some(kin) = look(next)? else { break };
@@ -193,13 +190,7 @@ mod tests {
     use super::*;
 
     fn kin(pid: u32, parent: u32, start_ticks: u64) -> Kin {
-        Kin {
-            id: ProcessId { pid, start_ticks },
-            parent,
-            session: 1,
-            group: 1,
-            zombie: false,
-        }
+        Kin { id: ProcessId { pid, start_ticks }, parent, session: 1, group: 1, zombie: false }
     }
 
     fn pids(chain: &[Kin]) -> Vec<u32> {
@@ -241,14 +232,7 @@ mod tests {
     fn descendants_come_parents_first_and_without_zombies() {
         let mut dead = kin(13, 10, 7);
         dead.zombie = true;
-        let all = [
-            kin(12, 11, 7),
-            kin(11, 10, 6),
-            kin(10, 1, 5),
-            dead,
-            kin(1, 0, 1),
-            kin(20, 1, 9),
-        ];
+        let all = [kin(12, 11, 7), kin(11, 10, 6), kin(10, 1, 5), dead, kin(1, 0, 1), kin(20, 1, 9)];
         assert_eq!(pids(&below(kin(10, 1, 5).id, &all)), [11, 12]);
         // The same pid with another start is another process.
         assert!(below(kin(10, 1, 6).id, &all).is_empty());

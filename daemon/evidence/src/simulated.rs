@@ -75,13 +75,11 @@ impl Simulated {
         self.end(pid);
         let mut world = self.world();
         world.next += 1;
-        let id = ProcessId {
-            pid,
-            start_ticks: world.next,
-        };
-        let (session, group, uid) = world.processes.get(&parent).map_or((pid, pid, 1000), |parent| {
-            (parent.session, parent.group, parent.uid)
-        });
+        let id = ProcessId { pid, start_ticks: world.next };
+        let (session, group, uid) = world
+            .processes
+            .get(&parent)
+            .map_or((pid, pid, 1000), |parent| (parent.session, parent.group, parent.uid));
         let process = Process {
             id,
             parent,
@@ -129,24 +127,12 @@ impl Simulated {
     pub fn listen(&self, pid: u32, address: IpAddr, port: u16) -> Socket {
         let mut world = self.world();
         world.next += 1;
-        let (uid, start_ticks) = world
-            .processes
-            .get(&pid)
-            .map_or((1000, 0), |process| (process.uid, process.id.start_ticks));
-        let socket = Socket {
-            address,
-            port,
-            v6only: false,
-            uid,
-            inode: world.next,
-            cookie: world.next,
-        };
+        let (uid, start_ticks) =
+            world.processes.get(&pid).map_or((1000, 0), |process| (process.uid, process.id.start_ticks));
+        let socket = Socket { address, port, v6only: false, uid, inode: world.next, cookie: world.next };
         world.sockets.push(Holding {
             socket,
-            holders: vec![Holder {
-                process: ProcessId { pid, start_ticks },
-                fd: 3,
-            }],
+            holders: vec![Holder { process: ProcessId { pid, start_ticks }, fd: 3 }],
             visibility: Visibility::Visible,
             complete: true,
         });
@@ -159,11 +145,7 @@ impl Simulated {
         let Some(id) = world.processes.get(&pid).map(|process| process.id) else {
             return;
         };
-        if let Some(holding) = world
-            .sockets
-            .iter_mut()
-            .find(|held| held.socket.inode == socket.inode)
-        {
+        if let Some(holding) = world.sockets.iter_mut().find(|held| held.socket.inode == socket.inode) {
             holding.holders.push(Holder { process: id, fd: 3 });
             holding.holders.sort_unstable();
         }
@@ -173,20 +155,8 @@ impl Simulated {
     pub fn listen_unseen(&self, uid: u32, address: IpAddr, port: u16, visibility: Visibility) -> Socket {
         let mut world = self.world();
         world.next += 1;
-        let socket = Socket {
-            address,
-            port,
-            v6only: false,
-            uid,
-            inode: world.next,
-            cookie: world.next,
-        };
-        world.sockets.push(Holding {
-            socket,
-            holders: Vec::new(),
-            visibility,
-            complete: false,
-        });
+        let socket = Socket { address, port, v6only: false, uid, inode: world.next, cookie: world.next };
+        world.sockets.push(Holding { socket, holders: Vec::new(), visibility, complete: false });
         socket
     }
 
@@ -205,14 +175,7 @@ impl Simulated {
         world.next += 1;
         let inode = world.next;
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        world.bound.push(Socket {
-            address,
-            port,
-            v6only: false,
-            uid: 1000,
-            inode,
-            cookie: inode,
-        });
+        world.bound.push(Socket { address, port, v6only: false, uid: 1000, inode, cookie: inode });
     }
 
     /// Connections of an earlier server are still closing on the port.
@@ -273,12 +236,7 @@ impl Source for Simulated {
 
     fn bound_on(&self, port: u16, _: &Deadline) -> Result<Vec<Socket>, Unknown> {
         let world = self.read(Reading::Sockets)?;
-        Ok(world
-            .bound
-            .iter()
-            .filter(|socket| socket.port == port)
-            .copied()
-            .collect())
+        Ok(world.bound.iter().filter(|socket| socket.port == port).copied().collect())
     }
 
     fn holdings(&self, sockets: &[Socket], _: Search, _: &Deadline) -> Vec<Holding> {
@@ -318,9 +276,7 @@ impl Source for Simulated {
         let mut found = Vec::new();
         for holding in &world.sockets {
             let mut holding = holding.clone();
-            holding
-                .holders
-                .retain(|holder| pids.contains(&holder.process.pid));
+            holding.holders.retain(|holder| pids.contains(&holder.process.pid));
             if !holding.holders.is_empty() {
                 holding.complete = false;
                 found.push(holding);
@@ -358,11 +314,7 @@ impl Source for Simulated {
             Ok(world) => world,
             Err(unknown) => return Probe::Unknown(unknown),
         };
-        let held = world
-            .sockets
-            .iter()
-            .map(|holding| holding.socket)
-            .chain(world.bound.iter().copied());
+        let held = world.sockets.iter().map(|holding| holding.socket).chain(world.bound.iter().copied());
         if port < world.facts.unprivileged_start {
             Probe::Privileged
         } else if held.into_iter().any(|socket| socket.port == port) {
@@ -377,10 +329,7 @@ impl Source for Simulated {
     fn answers(&self, port: u16, _: &Deadline) -> Result<Vec<IpAddr>, Unknown> {
         let world = self.read(Reading::Connect(port))?;
         let mut addresses = world.answering.get(&port).cloned().unwrap_or_default();
-        for loopback in [
-            IpAddr::V4(Ipv4Addr::LOCALHOST),
-            IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
-        ] {
+        for loopback in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(std::net::Ipv6Addr::LOCALHOST)] {
             let mut here = world.sockets.iter().map(|holding| &holding.socket);
             if here.any(|socket| socket.port == port && socket.accepts(loopback)) {
                 addresses.push(loopback);

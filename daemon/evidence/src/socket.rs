@@ -64,12 +64,7 @@ pub struct Holding {
 impl Holding {
     /// A socket without a known holder.
     pub(crate) fn none(socket: Socket, visibility: Visibility) -> Self {
-        Self {
-            socket,
-            holders: Vec::new(),
-            visibility,
-            complete: false,
-        }
+        Self { socket, holders: Vec::new(), visibility, complete: false }
     }
 }
 
@@ -106,14 +101,7 @@ mod tests {
 
     fn socket(address: &str, v6only: bool) -> Socket {
         let address = address.parse().expect("a literal address");
-        Socket {
-            address,
-            port: 3000,
-            v6only,
-            uid: 0,
-            inode: 1,
-            cookie: 1,
-        }
+        Socket { address, port: 3000, v6only, uid: 0, inode: 1, cookie: 1 }
     }
 
     #[test]

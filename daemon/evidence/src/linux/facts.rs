@@ -11,15 +11,11 @@ pub(super) fn read(procfs: &Procfs, table: Table) -> Result<PortFacts, Unknown> 
     let os = |error| Unknown::os(Reading::PortFacts, error);
     let malformed = || Unknown::new(Reading::PortFacts, Why::Malformed);
     let mut buffer = [0; 128];
-    let range = procfs
-        .file(c"sys/net/ipv4/ip_local_port_range", &mut buffer)
-        .map_err(os)?;
+    let range = procfs.file(c"sys/net/ipv4/ip_local_port_range", &mut buffer).map_err(os)?;
     let ephemeral = parse_pair(range).ok_or_else(malformed)?;
     // One line that may be long; a list that doesn't fit is cut behind a whole entry.
     let mut buffer = vec![0; 64 * 1024];
-    let reserved = procfs
-        .file(c"sys/net/ipv4/ip_local_reserved_ports", &mut buffer)
-        .map_err(os)?;
+    let reserved = procfs.file(c"sys/net/ipv4/ip_local_reserved_ports", &mut buffer).map_err(os)?;
     Ok(PortFacts {
         ephemeral,
         reserved: parse_list(reserved),
@@ -32,11 +28,8 @@ pub(super) fn read(procfs: &Procfs, table: Table) -> Result<PortFacts, Unknown> 
 /// The first port that an ordinary user may bind; 1024 where the kernel has no such setting (before 4.11).
 pub(super) fn unprivileged_start(procfs: &Procfs) -> u16 {
     let mut buffer = [0; 16];
-    let text = procfs
-        .file(c"sys/net/ipv4/ip_unprivileged_port_start", &mut buffer)
-        .ok();
-    text.and_then(|text| std::str::from_utf8(text).ok()?.trim().parse().ok())
-        .unwrap_or(1024)
+    let text = procfs.file(c"sys/net/ipv4/ip_unprivileged_port_start", &mut buffer).ok();
+    text.and_then(|text| std::str::from_utf8(text).ok()?.trim().parse().ok()).unwrap_or(1024)
 }
 
 fn parse_pair(text: &[u8]) -> Option<RangeInclusive<u16>> {

@@ -74,12 +74,7 @@ pub(super) fn holdings(
     if wanted.is_empty() {
         return found;
     }
-    let mut sweep = Sweep {
-        procfs,
-        wanted,
-        until_found: search == Search::Known,
-        unreadable: Vec::new(),
-    };
+    let mut sweep = Sweep { procfs, wanted, until_found: search == Search::Known, unreadable: Vec::new() };
     let outcome = sweep.everybody(&mut found, deadline);
     match outcome {
         Ok(()) => unseen::judge(procfs, &sweep.unreadable, search, &mut found, deadline),
@@ -106,21 +101,10 @@ pub(super) fn held_by(
     sockets: &[Socket],
     deadline: &Deadline,
 ) -> Result<Vec<Holding>, Unknown> {
-    let mut found: Vec<Holding> = sockets
-        .iter()
-        .map(|socket| Holding::none(*socket, Visibility::Visible))
-        .collect();
-    let wanted = sockets
-        .iter()
-        .enumerate()
-        .map(|(at, socket)| (socket.inode, at))
-        .collect();
-    let mut sweep = Sweep {
-        procfs,
-        wanted,
-        until_found: false,
-        unreadable: Vec::new(),
-    };
+    let mut found: Vec<Holding> =
+        sockets.iter().map(|socket| Holding::none(*socket, Visibility::Visible)).collect();
+    let wanted = sockets.iter().enumerate().map(|(at, socket)| (socket.inode, at)).collect();
+    let mut sweep = Sweep { procfs, wanted, until_found: false, unreadable: Vec::new() };
     for pid in pids {
         deadline.check(Reading::Descriptors)?;
         sweep.process(*pid, &mut found);
@@ -239,11 +223,7 @@ impl Sweep<'_> {
                 continue;
             };
             // One line a process, with the first descriptor.
-            if holding
-                .holders
-                .last()
-                .is_none_or(|holder| holder.process != process)
-            {
+            if holding.holders.last().is_none_or(|holder| holder.process != process) {
                 holding.holders.push(Holder { process, fd });
             }
             if self.until_found {

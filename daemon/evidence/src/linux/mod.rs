@@ -96,10 +96,7 @@ impl Source for Linux {
     }
 
     fn kin(&self, pid: u32) -> Result<Option<Kin>, Unknown> {
-        let place = self
-            .procfs
-            .place(pid)
-            .map_err(|error| Unknown::os(Reading::Process(pid), error))?;
+        let place = self.procfs.place(pid).map_err(|error| Unknown::os(Reading::Process(pid), error))?;
         Ok(place.map(|place| place.kin))
     }
 
@@ -134,10 +131,7 @@ impl Source for Linux {
     }
 
     fn pidfd(&self, id: ProcessId) -> Result<OwnedFd, NoPidfd> {
-        let pid = i32::try_from(id.pid)
-            .ok()
-            .and_then(Pid::from_raw)
-            .ok_or(NoPidfd::Gone)?;
+        let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw).ok_or(NoPidfd::Gone)?;
         let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
             Err(Errno::SRCH) => return Err(NoPidfd::Gone),

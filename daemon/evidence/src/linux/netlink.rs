@@ -91,14 +91,7 @@ fn ask(
     }
     set_socket_timeout(&socket, Timeout::Recv, Some(remaining))?;
     let question = question(family, states, port, sequence);
-    retry_on_intr(|| {
-        sendto(
-            &socket,
-            &question,
-            SendFlags::empty(),
-            &SocketAddrNetlink::new(0, 0),
-        )
-    })?;
+    retry_on_intr(|| sendto(&socket, &question, SendFlags::empty(), &SocketAddrNetlink::new(0, 0)))?;
     let mut changed = false;
     loop {
         // TRUNC: the true length is told when the buffer was too small.
@@ -124,12 +117,7 @@ fn ask(
 }
 
 fn open() -> Result<OwnedFd, Errno> {
-    socket_with(
-        AddressFamily::NETLINK,
-        SocketType::DGRAM,
-        SocketFlags::CLOEXEC,
-        Some(SOCK_DIAG),
-    )
+    socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(SOCK_DIAG))
 }
 
 /// `nlmsghdr`, `inet_diag_req_v2`, and the filter for a port.

@@ -15,11 +15,7 @@ pub(super) struct Path {
 impl Path {
     /// `PID`.
     pub(super) fn pid(pid: u32) -> Self {
-        Self {
-            bytes: [0; CAPACITY],
-            length: 0,
-        }
-        .number(pid)
+        Self { bytes: [0; CAPACITY], length: 0 }.number(pid)
     }
 
     /// This path and a number.
@@ -67,9 +63,6 @@ mod tests {
     #[test]
     fn paths_are_as_the_kernel_names_them() {
         assert_eq!(Path::pid(1).as_c_str(), c"1");
-        assert_eq!(
-            Path::pid(4_294_967_295).name("/fd/").number(0).as_c_str(),
-            c"4294967295/fd/0"
-        );
+        assert_eq!(Path::pid(4_294_967_295).name("/fd/").number(0).as_c_str(), c"4294967295/fd/0");
     }
 }

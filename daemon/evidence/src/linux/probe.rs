@@ -92,11 +92,7 @@ fn try_bind(port: u16, reuse: bool) -> Result<Family, Errno> {
 }
 
 fn bind_once(address: SocketAddr, reuse: bool) -> Result<(), Errno> {
-    let family = if address.is_ipv6() {
-        AddressFamily::INET6
-    } else {
-        AddressFamily::INET
-    };
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     if address.is_ipv6() {
         set_ipv6_v6only(&socket, false)?;
@@ -109,13 +105,7 @@ fn bind_once(address: SocketAddr, reuse: bool) -> Result<(), Errno> {
 
 /// Whether this kernel gives out IPv6 sockets at all.
 pub(super) fn has_ipv6() -> bool {
-    socket_with(
-        AddressFamily::INET6,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .is_ok()
+    socket_with(AddressFamily::INET6, SocketType::STREAM, SocketFlags::CLOEXEC, None).is_ok()
 }
 
 /// See [`crate::Source::answers`].

@@ -34,9 +34,8 @@ impl Procfs {
             .map_err(|error| Unknown::os(Reading::Processes, error))?;
         let procfs = Self { root };
         let mut buffer = [0; 16];
-        let own = procfs
-            .link(c"self", &mut buffer)
-            .map_err(|error| Unknown::os(Reading::Processes, error))?;
+        let own =
+            procfs.link(c"self", &mut buffer).map_err(|error| Unknown::os(Reading::Processes, error))?;
         if parse_number(own) != Some(rustix::process::getpid().as_raw_nonzero().get().unsigned_abs()) {
             return Err(Unknown::new(Reading::Processes, Why::Hidden));
         }
@@ -50,23 +49,13 @@ impl Procfs {
 
     /// A directory below `/proc`, opened for listing it.
     pub(super) fn directory(&self, path: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
-        openat(
-            &self.root,
-            path,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
+        openat(&self.root, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     }
 
     /// `/proc/PID`, as a handle to that very process. `None` if nobody has the pid.
     pub(super) fn handle(&self, pid: u32) -> Result<Option<OwnedFd>, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        absent(openat(
-            &self.root,
-            Path::pid(pid).as_c_str(),
-            flags,
-            Mode::empty(),
-        ))
+        absent(openat(&self.root, Path::pid(pid).as_c_str(), flags, Mode::empty()))
     }
 
     /// A file below `/proc` into the buffer, as far as it fits.
@@ -140,10 +129,7 @@ pub(super) fn place_at(
         return Ok(None);
     };
     let stat = stat::parse(line).ok_or(Errno::ILSEQ)?;
-    Ok(Some(Place {
-        kin: kin(pid, &stat),
-        kernel_thread: stat.kernel_thread,
-    }))
+    Ok(Some(Place { kin: kin(pid, &stat), kernel_thread: stat.kernel_thread }))
 }
 
 /// The line of a `stat` file, which comes whole in one read; saves the second one that finds the end.
@@ -160,10 +146,7 @@ fn one_read<'b>(
 /// The kin told by a parsed line.
 pub(super) fn kin(pid: u32, stat: &stat::Stat<'_>) -> Kin {
     Kin {
-        id: ProcessId {
-            pid,
-            start_ticks: stat.start_ticks,
-        },
+        id: ProcessId { pid, start_ticks: stat.start_ticks },
         parent: stat.parent,
         session: stat.session,
         group: stat.group,
@@ -187,11 +170,7 @@ pub(super) fn parse_number(text: &[u8]) -> Option<u32> {
     }
     text.iter().try_fold(0u32, |number, byte| {
         let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            None
-        } else {
-            number.checked_mul(10)?.checked_add(u32::from(digit))
-        }
+        if digit > 9 { None } else { number.checked_mul(10)?.checked_add(u32::from(digit)) }
     })
 }
 
@@ -203,11 +182,7 @@ pub(super) fn socket_inode(link: &[u8]) -> Option<u64> {
     }
     digits.iter().try_fold(0u64, |number, byte| {
         let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            None
-        } else {
-            number.checked_mul(10)?.checked_add(u64::from(digit))
-        }
+        if digit > 9 { None } else { number.checked_mul(10)?.checked_add(u64::from(digit)) }
     })
 }
 
@@ -218,14 +193,8 @@ mod tests {
     #[test]
     fn only_sockets_have_inodes() {
         assert_eq!(socket_inode(b"socket:[4242]"), Some(4242));
-        for link in [
-            b"pipe:[42]".as_slice(),
-            b"socket:[]",
-            b"socket:[4x]",
-            b"socket:[42",
-            b"/dev/null",
-            b"",
-        ] {
+        for link in [b"pipe:[42]".as_slice(), b"socket:[]", b"socket:[4x]", b"socket:[42", b"/dev/null", b""]
+        {
             assert_eq!(socket_inode(link), None);
         }
         assert_eq!(socket_inode(b"socket:[99999999999999999999]"), None);
@@ -234,15 +203,7 @@ mod tests {
     #[test]
     fn only_numbers_are_pids() {
         assert_eq!(parse_number(b"4294967295"), Some(u32::MAX));
-        for name in [
-            b"".as_slice(),
-            b".",
-            b"self",
-            b"4294967296",
-            b"-1",
-            b"1 ",
-            b"99999999999",
-        ] {
+        for name in [b"".as_slice(), b".", b"self", b"4294967296", b"-1", b"1 ", b"99999999999"] {
             assert_eq!(parse_number(name), None);
         }
     }

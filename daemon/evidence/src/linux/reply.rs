@@ -37,12 +37,9 @@ pub(super) enum Progress {
 pub(super) fn parse(mut datagram: &[u8], sequence: u32, rows: &mut Vec<Row>) -> Progress {
     let mut interrupted = false;
     while !datagram.is_empty() {
-        let (Some(length), Some(kind), Some(flags), Some(number)) = (
-            u32_at(datagram, 0),
-            u16_at(datagram, 4),
-            u16_at(datagram, 6),
-            u32_at(datagram, 8),
-        ) else {
+        let (Some(length), Some(kind), Some(flags), Some(number)) =
+            (u32_at(datagram, 0), u16_at(datagram, 4), u16_at(datagram, 6), u32_at(datagram, 8))
+        else {
             return Progress::Malformed;
         };
         let Ok(length) = usize::try_from(length) else {
@@ -95,17 +92,7 @@ fn row(body: &[u8]) -> Option<Option<Row>> {
     let uid = u32_at(message, 64)?;
     let inode = u64::from(u32_at(message, 68)?);
     let v6only = family == AF_INET6 && v6only(body.get(MESSAGE..)?);
-    Some(Some(Row {
-        socket: Socket {
-            address,
-            port,
-            v6only,
-            uid,
-            inode,
-            cookie,
-        },
-        state,
-    }))
+    Some(Some(Row { socket: Socket { address, port, v6only, uid, inode, cookie }, state }))
 }
 
 /// Looks through the attributes; what is cut or odd ends the look.
@@ -198,16 +185,8 @@ mod tests {
     #[test]
     fn rows_and_the_end_are_read() {
         let mut rows = Vec::new();
-        let datagram = [
-            socket(AF_INET, None),
-            socket(AF_INET6, Some(1)),
-            socket(AF_INET6, Some(0)),
-            done(2),
-        ];
-        assert_eq!(
-            parse(&datagram.concat(), SEQUENCE, &mut rows),
-            Progress::Done { interrupted: false }
-        );
+        let datagram = [socket(AF_INET, None), socket(AF_INET6, Some(1)), socket(AF_INET6, Some(0)), done(2)];
+        assert_eq!(parse(&datagram.concat(), SEQUENCE, &mut rows), Progress::Done { interrupted: false });
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let first = Socket {
             address,
@@ -217,13 +196,7 @@ mod tests {
             inode: 4242,
             cookie: 0x3333_4444_1111_2222,
         };
-        assert_eq!(
-            rows[0],
-            Row {
-                socket: first,
-                state: 10
-            }
-        );
+        assert_eq!(rows[0], Row { socket: first, state: 10 });
         assert!(rows[1].socket.v6only && !rows[2].socket.v6only);
         assert_eq!(rows.len(), 3);
     }
@@ -231,32 +204,20 @@ mod tests {
     #[test]
     fn an_interrupted_dump_is_told() {
         let mut rows = Vec::new();
-        assert_eq!(
-            parse(&done(NLM_F_DUMP_INTR), SEQUENCE, &mut rows),
-            Progress::Done { interrupted: true }
-        );
+        assert_eq!(parse(&done(NLM_F_DUMP_INTR), SEQUENCE, &mut rows), Progress::Done { interrupted: true });
         let mut early = socket(AF_INET, None);
         early[6..8].copy_from_slice(&NLM_F_DUMP_INTR.to_ne_bytes());
-        assert_eq!(
-            parse(&early, SEQUENCE, &mut rows),
-            Progress::More { interrupted: true }
-        );
+        assert_eq!(parse(&early, SEQUENCE, &mut rows), Progress::More { interrupted: true });
     }
 
     #[test]
     fn a_refusal_is_an_error_also_at_the_end() {
         for kind in [NLMSG_ERROR, NLMSG_DONE] {
             let refused = message(kind, 0, SEQUENCE, &(-1i32).to_ne_bytes());
-            assert_eq!(
-                parse(&refused, SEQUENCE, &mut Vec::new()),
-                Progress::Refused(Errno::PERM)
-            );
+            assert_eq!(parse(&refused, SEQUENCE, &mut Vec::new()), Progress::Refused(Errno::PERM));
         }
         let absurd = message(NLMSG_ERROR, 0, SEQUENCE, &i32::MIN.to_ne_bytes());
-        assert_eq!(
-            parse(&absurd, SEQUENCE, &mut Vec::new()),
-            Progress::Refused(Errno::PROTO)
-        );
+        assert_eq!(parse(&absurd, SEQUENCE, &mut Vec::new()), Progress::Refused(Errno::PROTO));
     }
 
     #[test]
@@ -272,10 +233,7 @@ mod tests {
     #[test]
     fn a_family_unknown_to_us_is_passed_over() {
         let mut rows = Vec::new();
-        assert_eq!(
-            parse(&socket(99, None), SEQUENCE, &mut rows),
-            Progress::More { interrupted: false }
-        );
+        assert_eq!(parse(&socket(99, None), SEQUENCE, &mut rows), Progress::More { interrupted: false });
         assert!(rows.is_empty());
     }
 
@@ -284,10 +242,7 @@ mod tests {
         let whole = [socket(AF_INET, None), socket(AF_INET6, Some(1)), done(0)].concat();
         for length in 0..whole.len() {
             let progress = parse(&whole[..length], SEQUENCE, &mut Vec::new());
-            assert!(
-                !matches!(progress, Progress::Done { .. }),
-                "{length}: {progress:?}"
-            );
+            assert!(!matches!(progress, Progress::Done { .. }), "{length}: {progress:?}");
         }
     }
 

@@ -73,10 +73,7 @@ fn command(handle: BorrowedFd<'_>) -> Option<String> {
     let mut buffer = [0; 4096];
     let line = file_at(handle, c"cmdline", &mut buffer).ok()?;
     let end = line.iter().rposition(|byte| *byte != 0)? + 1;
-    let words: Vec<u8> = line[..end]
-        .iter()
-        .map(|byte| if *byte == 0 { b' ' } else { *byte })
-        .collect();
+    let words: Vec<u8> = line[..end].iter().map(|byte| if *byte == 0 { b' ' } else { *byte }).collect();
     Some(lossy(&words))
 }
 
@@ -87,13 +84,8 @@ fn ns_pids(handle: BorrowedFd<'_>) -> Option<Vec<u32>> {
 
 /// `NSpid:` of a status file (Linux 4.1). The name at its top has its newlines escaped by the kernel.
 fn parse_ns_pids(status: &[u8]) -> Option<Vec<u32>> {
-    let line = status
-        .split(|byte| *byte == b'\n')
-        .find_map(|line| line.strip_prefix(b"NSpid:"))?;
-    let pids: Vec<u32> = line
-        .split(u8::is_ascii_whitespace)
-        .filter_map(parse_number)
-        .collect();
+    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"))?;
+    let pids: Vec<u32> = line.split(u8::is_ascii_whitespace).filter_map(parse_number).collect();
     (!pids.is_empty()).then_some(pids)
 }
 

@@ -29,11 +29,7 @@ pub(super) struct Sockets {
 
 impl Sockets {
     pub(super) fn table(&self) -> Table {
-        if self.refused.load(Ordering::Relaxed) {
-            Table::Proc
-        } else {
-            Table::Netlink
-        }
+        if self.refused.load(Ordering::Relaxed) { Table::Proc } else { Table::Netlink }
     }
 
     /// Listening sockets, ascending by port.
@@ -99,12 +95,7 @@ impl Sockets {
 /// Whether it is not for this process, now or later: a sandbox, or a kernel without tcp_diag. Anything else
 /// (no memory, no descriptors left) passes.
 fn refused(why: Why) -> bool {
-    let lasting = [
-        Errno::NOENT,
-        Errno::CONNREFUSED,
-        Errno::SOCKTNOSUPPORT,
-        Errno::INVAL,
-    ];
+    let lasting = [Errno::NOENT, Errno::CONNREFUSED, Errno::SOCKTNOSUPPORT, Errno::INVAL];
     match why {
         Why::Denied | Why::NotSupported => true,
         Why::Os(number) => lasting.iter().any(|error| error.raw_os_error() == number),

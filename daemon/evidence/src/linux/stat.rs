@@ -22,10 +22,7 @@ pub(super) fn parse(line: &[u8]) -> Option<Stat<'_>> {
     let open = line.iter().position(|byte| *byte == b'(')?;
     let close = line.iter().rposition(|byte| *byte == b')')?;
     let name = line.get(open + 1..close)?;
-    let mut fields = line
-        .get(close + 1..)?
-        .split(|byte| *byte == b' ')
-        .filter(|field| !field.is_empty());
+    let mut fields = line.get(close + 1..)?.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
     // Field 3 is next.
     let state = *fields.next()?.first()?;
     let parent = number(fields.next()?)?;
@@ -85,10 +82,7 @@ mod tests {
             let line = line(name);
             let stat = parse(&line).unwrap_or_else(|| panic!("{:?}", name.escape_ascii().to_string()));
             assert_eq!(stat.name, name);
-            assert_eq!(
-                (stat.parent, stat.group, stat.session, stat.start_ticks),
-                (7, 8, 9, 77777)
-            );
+            assert_eq!((stat.parent, stat.group, stat.session, stat.start_ticks), (7, 8, 9, 77777));
             assert!(!stat.zombie && !stat.kernel_thread);
         }
     }

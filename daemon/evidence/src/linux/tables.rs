@@ -33,12 +33,7 @@ pub(super) fn dump(
 }
 
 fn whole(procfs: &Procfs, path: &std::ffi::CStr, deadline: &Deadline) -> Result<Vec<u8>, Errno> {
-    let file = openat(
-        procfs.root(),
-        path,
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let file = openat(procfs.root(), path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut text = Vec::new();
     let mut piece = vec![0; 64 * 1024];
     loop {
@@ -72,17 +67,7 @@ fn row(line: &[u8]) -> Option<Row> {
     let state = u8::from_str_radix(fields.nth(1)?, 16).ok()?;
     let uid = fields.nth(3)?.parse().ok()?;
     let inode = fields.nth(1)?.parse().ok()?;
-    Some(Row {
-        socket: Socket {
-            address,
-            port,
-            v6only: false,
-            uid,
-            inode,
-            cookie: 0,
-        },
-        state,
-    })
+    Some(Row { socket: Socket { address, port, v6only: false, uid, inode, cookie: 0 }, state })
 }
 
 fn word(digits: &str) -> Option<[u8; 4]> {
@@ -100,17 +85,11 @@ mod tests {
     fn lines_of_both_families_are_read() {
         let line = b"   1: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0000";
         let got = row(line).expect("well formed");
-        assert_eq!(
-            (got.socket.address, got.socket.port),
-            (IpAddr::V4(Ipv4Addr::LOCALHOST), 3000)
-        );
+        assert_eq!((got.socket.address, got.socket.port), (IpAddr::V4(Ipv4Addr::LOCALHOST), 3000));
         assert_eq!((got.socket.uid, got.socket.inode, got.state), (1000, 4242, 10));
         let line = b"   0: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 0:0 00:0 0 0 0 7 1";
         let got = row(line).expect("well formed");
-        assert_eq!(
-            (got.socket.address, got.socket.port),
-            (IpAddr::V6(Ipv6Addr::LOCALHOST), 8080)
-        );
+        assert_eq!((got.socket.address, got.socket.port), (IpAddr::V6(Ipv6Addr::LOCALHOST), 8080));
         assert!(row(b"  sl  local_address rem_address   st tx_queue").is_none());
     }
 

@@ -9,9 +9,9 @@ use crate::{Deadline, Holding, Kin, Search, Visibility, Why};
 
 /// Says of each socket without a holder why, and of the others whether their holders are all.
 ///
-/// An unreadable process counts as related to a seen holder if it is below it or in its process group. (That
-/// it might be any, would make every answer incomplete: an ordinary user can't look into root's processes.)
-/// Without a seen holder, it may be any, those of the socket's own user first.
+/// That an unreadable process may hold any socket would make every answer incomplete: an ordinary user can't
+/// look into root's. So it counts as related to a seen holder only if it could have the socket by inheritance,
+/// see [`related`]. Without a seen holder, it may be any, those of the socket's own user first.
 pub(super) fn judge(
     procfs: &Procfs,
     unreadable: &[u32],
@@ -19,10 +19,7 @@ pub(super) fn judge(
     found: &mut [Holding],
     deadline: &Deadline,
 ) {
-    let mut family = Family {
-        procfs,
-        known: HashMap::new(),
-    };
+    let mut family = Family { procfs, known: HashMap::new() };
     // Threads of the kernel hold no descriptors, and are unreadable to ordinary users.
     let strangers: Vec<Kin> = unreadable
         .iter()
@@ -39,9 +36,7 @@ pub(super) fn judge(
                 None => Visibility::NotVisible,
             };
         } else if search == Search::Every {
-            holding.complete = !strangers
-                .iter()
-                .any(|stranger| related(&mut family, holding, stranger));
+            holding.complete = !strangers.iter().any(|stranger| related(&mut family, holding, stranger));
         }
     }
     if deadline.passed() {
@@ -53,15 +48,8 @@ pub(super) fn judge(
 fn obstacle(procfs: &Procfs, strangers: &[Kin], uid: u32, hidden: bool) -> Option<Why> {
     let owner = |pid: u32| owner(procfs, pid);
     let own = rustix::process::geteuid().as_raw();
-    if let Some(suspect) = strangers
-        .iter()
-        .find(|stranger| owner(stranger.id.pid) == Some(uid))
-    {
-        return Some(if uid == own {
-            Why::NotDumpable(suspect.id.pid)
-        } else {
-            Why::OtherUser(uid)
-        });
+    if let Some(suspect) = strangers.iter().find(|stranger| owner(stranger.id.pid) == Some(uid)) {
+        return Some(if uid == own { Why::NotDumpable(suspect.id.pid) } else { Why::OtherUser(uid) });
     }
     if hidden {
         return Some(Why::Hidden);
@@ -69,31 +57,27 @@ fn obstacle(procfs: &Procfs, strangers: &[Kin], uid: u32, hidden: bool) -> Optio
     if strangers.is_empty() {
         return None;
     }
-    Some(if uid == own {
-        Why::Denied
-    } else {
-        Why::OtherUser(uid)
-    })
+    Some(if uid == own { Why::Denied } else { Why::OtherUser(uid) })
 }
 
+/// Whether an unreadable process may have inherited the socket from a holder, or a holder from it: it descends
+/// from one, or belongs to a holder's process group and is younger than some holder; or the socket was made by
+/// another user, it is that user's, and it is in the group or among the ancestors. (Unreadable ancestors of our
+/// own user are common, and no reason to doubt: the session's manager has capabilities that we haven't.)
 fn related(family: &mut Family<'_>, holding: &Holding, stranger: &Kin) -> bool {
+    let uid = holding.socket.uid;
+    let made_it =
+        uid != rustix::process::geteuid().as_raw() && owner(family.procfs, stranger.id.pid) == Some(uid);
     for holder in &holding.holders {
-        let group = family
-            .place(holder.process.pid)
-            .map_or(0, |place| place.kin.group);
-        if group != 0 && group == stranger.group {
+        let Some(place) = family.place(holder.process.pid) else { continue };
+        let same_group = place.kin.group != 0 && place.kin.group == stranger.group;
+        if same_group && (made_it || stranger.id.start_ticks >= holder.process.start_ticks) {
             return true;
         }
-    }
-    let mut above = stranger.parent;
-    // Bounded: pids that are used again could make a ring.
-    for _ in 0..64 {
-        if holding.holders.iter().any(|holder| holder.process.pid == above) {
+        if family.descends(stranger.parent, holder.process.pid)
+            || (made_it && family.descends(place.kin.parent, stranger.id.pid))
+        {
             return true;
-        }
-        match family.place(above) {
-            Some(place) => above = place.kin.parent,
-            None => return false,
         }
     }
     false
@@ -110,20 +94,28 @@ impl Family<'_> {
         if pid == 0 {
             return None;
         }
-        *self
-            .known
-            .entry(pid)
-            .or_insert_with(|| self.procfs.place(pid).ok().flatten())
+        *self.known.entry(pid).or_insert_with(|| self.procfs.place(pid).ok().flatten())
+    }
+
+    /// Whether `ancestor` is `pid` or above it.
+    fn descends(&mut self, mut pid: u32, ancestor: u32) -> bool {
+        // Bounded: pids that are used again could make a ring.
+        for _ in 0..64 {
+            if pid == ancestor {
+                return true;
+            }
+            match self.place(pid) {
+                Some(place) => pid = place.kin.parent,
+                None => return false,
+            }
+        }
+        false
     }
 }
 
 /// The effective user of a process: the owner of its directory, whether it may be looked into or not.
 pub(super) fn owner(procfs: &Procfs, pid: u32) -> Option<u32> {
-    let stat = rustix::fs::statat(
-        procfs.root(),
-        Path::pid(pid).as_c_str(),
-        rustix::fs::AtFlags::empty(),
-    );
+    let stat = rustix::fs::statat(procfs.root(), Path::pid(pid).as_c_str(), rustix::fs::AtFlags::empty());
     stat.ok().map(|stat| stat.st_uid)
 }
 
@@ -140,21 +132,15 @@ fn hides_others(procfs: &Procfs) -> bool {
     let Ok(mounts) = procfs.file(c"thread-self/mountinfo", &mut buffer) else {
         return false;
     };
-    mounts
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| std::str::from_utf8(line).ok())
-        .any(hides)
+    mounts.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok()).any(hides)
 }
 
 /// One line of mountinfo (proc_pid_mountinfo(5)): whether it mounts a hiding `/proc`.
 fn hides(line: &str) -> bool {
     let at = line.split(' ').nth(4);
     let options = line.rsplit(' ').next().unwrap_or_default();
-    let hidden = |option: &str| {
-        option
-            .strip_prefix("hidepid=")
-            .is_some_and(|value| !matches!(value, "0" | "off"))
-    };
+    let hidden =
+        |option: &str| option.strip_prefix("hidepid=").is_some_and(|value| !matches!(value, "0" | "off"));
     at == Some("/proc") && line.contains(" - proc ") && options.split(',').any(hidden)
 }
 
@@ -165,9 +151,7 @@ mod tests {
     #[test]
     fn a_hiding_mount_is_recognised() {
         assert!(hides("24 30 0:22 / /proc rw,nosuid - proc proc rw,hidepid=2"));
-        assert!(hides(
-            "24 30 0:22 / /proc rw,nosuid shared:1 - proc proc rw,gid=5,hidepid=invisible"
-        ));
+        assert!(hides("24 30 0:22 / /proc rw,nosuid shared:1 - proc proc rw,gid=5,hidepid=invisible"));
         assert!(!hides("24 30 0:22 / /proc rw,nosuid - proc proc rw"));
         assert!(!hides("24 30 0:22 / /proc rw,nosuid - proc proc rw,hidepid=off"));
         assert!(!hides("24 30 0:22 / /elsewhere rw - proc proc rw,hidepid=2"));

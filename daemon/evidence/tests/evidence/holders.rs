@@ -1,0 +1,368 @@
+//! Who holds a port: all of them, and why not, if not.
+
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+
+use portreeve_evidence::{Holding, Kernel, Search, Source, Visibility, Why};
+
+use crate::actor::{Actor, bound};
+use crate::isolation::{in_own_network, run, with_own_mounts};
+use crate::support::{deadline, free_port, is_root, kernel, listening_on, needs_root, output, until};
+
+const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const NOBODY: u32 = 65534;
+
+fn holdings(kernel: &Kernel, port: u16, search: Search) -> Vec<Holding> {
+    kernel.holdings(&listening_on(port), search, &deadline())
+}
+
+fn pids(holding: &Holding) -> Vec<u32> {
+    holding.holders.iter().map(|holder| holder.process.pid).collect()
+}
+
+fn sorted<const N: usize>(mut pids: [u32; N]) -> [u32; N] {
+    pids.sort_unstable();
+    pids
+}
+
+#[test]
+fn the_holder_of_each_address_is_found() {
+    for (address, options) in [
+        ("::1", ["v6only"].as_slice()),
+        ("::", &["v6only"]),
+        ("::", &[]),
+        ("0.0.0.0", &[]),
+        ("127.0.0.1", &[]),
+        ("127.0.0.2", &[]),
+    ] {
+        let port = free_port();
+        let mut actor = Actor::start();
+        actor.ask(&format!("listen {address} {port} {}", options.join(" ")));
+        for search in [Search::Every, Search::Known] {
+            let found = holdings(&kernel(), port, search);
+            assert_eq!(found.len(), 1);
+            assert_eq!(pids(&found[0]), [actor.pid()], "{address} {search:?}");
+            assert_eq!(found[0].visibility, Visibility::Visible);
+            assert_eq!(found[0].complete, search == Search::Every);
+        }
+    }
+}
+
+#[test]
+fn the_holder_is_named_with_start_and_descriptor() {
+    let port = free_port();
+    let listener = TcpListener::bind((V4, port)).expect("a free port");
+    let found = holdings(&kernel(), port, Search::Every);
+    let own = kernel().kin(std::process::id()).expect("readable").expect("lives").id;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&listener).unsigned_abs();
+    // Another thread may just be starting an actor, which for an instant has our descriptors.
+    assert!(found[0].holders.iter().any(|holder| holder.process == own && holder.fd == fd), "{found:?}");
+}
+
+#[test]
+fn two_sockets_share_a_port_by_reuseport() {
+    let port = free_port();
+    let (mut one, mut two) = (Actor::start(), Actor::start());
+    one.ask(&format!("listen 127.0.0.1 {port} reuseport"));
+    two.ask(&format!("listen 127.0.0.1 {port} reuseport"));
+    let found = holdings(&kernel(), port, Search::Every);
+    assert_eq!(found.len(), 2);
+    let mut both: Vec<u32> = found.iter().flat_map(pids).collect();
+    both.sort_unstable();
+    assert_eq!(both, sorted([one.pid(), two.pid()]));
+    assert_ne!(found[0].socket.inode, found[1].socket.inode);
+}
+
+#[test]
+fn v4_and_v6_of_one_port_may_be_two_owners() {
+    let port = free_port();
+    let (mut four, mut six) = (Actor::start(), Actor::start());
+    four.ask(&format!("listen 127.0.0.1 {port}"));
+    six.ask(&format!("listen ::1 {port} v6only"));
+    let found = holdings(&kernel(), port, Search::Every);
+    assert_eq!(found.len(), 2);
+    for holding in &found {
+        let expected = if holding.socket.address.is_ipv4() { four.pid() } else { six.pid() };
+        assert_eq!(pids(holding), [expected]);
+    }
+}
+
+#[test]
+fn an_inherited_descriptor_has_two_holders() {
+    let port = free_port();
+    let mut parent = Actor::start();
+    parent.ask(&format!("listen 127.0.0.1 {port}"));
+    let child = parent.number("child");
+    let kernel = kernel();
+    let found = holdings(&kernel, port, Search::Every);
+    assert_eq!(found.len(), 1, "one socket");
+    assert_eq!(pids(&found[0]), sorted([parent.pid(), child]));
+    assert!(found[0].complete);
+    // Remembered, and both checked again.
+    assert_eq!(pids(&holdings(&kernel, port, Search::Known)[0]), sorted([parent.pid(), child]));
+    // The parent closes its copy: the child alone holds the port now.
+    parent.ask("close");
+    for search in [Search::Known, Search::Every] {
+        assert_eq!(pids(&holdings(&kernel, port, search)[0]), [child], "{search:?}");
+    }
+}
+
+#[test]
+fn a_client_of_the_port_is_no_holder() {
+    let port = free_port();
+    let (mut server, mut client) = (Actor::start(), Actor::start());
+    server.ask(&format!("listen 127.0.0.1 {port}"));
+    client.ask(&format!("connect {port}"));
+    let found = holdings(&kernel(), port, Search::Every);
+    assert_eq!(found.len(), 1);
+    assert_eq!(pids(&found[0]), [server.pid()]);
+}
+
+#[test]
+fn what_is_remembered_is_checked_again() {
+    let port = free_port();
+    let mut one = Actor::start();
+    one.ask(&format!("listen 127.0.0.1 {port}"));
+    let kernel = kernel();
+    assert_eq!(pids(&holdings(&kernel, port, Search::Known)[0]), [one.pid()]);
+    let before = listening_on(port);
+    one.ask("close");
+    assert!(listening_on(port).is_empty());
+    // The same descriptor number is another socket now.
+    let other = free_port();
+    one.ask(&format!("listen 127.0.0.1 {other}"));
+    let found = kernel.holdings(&before, Search::Known, &deadline());
+    assert!(found[0].holders.is_empty(), "{found:?}");
+    let mut two = Actor::start();
+    two.ask(&format!("listen 127.0.0.1 {port}"));
+    assert_eq!(pids(&holdings(&kernel, port, Search::Known)[0]), [two.pid()]);
+}
+
+#[test]
+fn a_holder_that_ended_is_no_holder() {
+    let port = free_port();
+    let mut parent = Actor::start();
+    parent.ask(&format!("listen 127.0.0.1 {port}"));
+    let kernel = kernel();
+    let before = listening_on(port);
+    assert_eq!(pids(&kernel.holdings(&before, Search::Known, &deadline())[0]), [parent.pid()]);
+    parent.kill();
+    until("its socket is closed", || listening_on(port).is_empty());
+    assert!(kernel.holdings(&before, Search::Known, &deadline())[0].holders.is_empty());
+}
+
+#[test]
+fn a_passed_deadline_leaves_holders_unknown() {
+    let port = free_port();
+    let _listener = TcpListener::bind((V4, port)).expect("a free port");
+    let late = portreeve_evidence::Deadline::after(std::time::Duration::ZERO);
+    let found = kernel().holdings(&listening_on(port), Search::Every, &late);
+    assert!(matches!(found[0].visibility, Visibility::Unknown(unknown) if unknown.why == Why::Deadline));
+    assert!(!found[0].complete);
+}
+
+#[test]
+fn a_socket_bound_only_has_a_holder_where_the_kernel_shows_it() {
+    let port = free_port();
+    let mut actor = Actor::start();
+    actor.ask(&format!("bind 127.0.0.1 {port}"));
+    let kernel = kernel();
+    let shown = kernel.bound_on(port, &deadline()).expect("readable");
+    if shown.is_empty() {
+        println!("not shown by this kernel: sockets that are bound only");
+        return;
+    }
+    assert_eq!(pids(&kernel.holdings(&shown, Search::Every, &deadline())[0]), [actor.pid()]);
+}
+
+#[test]
+fn the_listeners_of_given_processes_are_told() {
+    let (asked, slid) = (free_port(), free_port());
+    let mut server = Actor::start();
+    server.ask(&format!("listen 127.0.0.1 {slid}"));
+    let mut other = Actor::start();
+    other.ask(&format!("listen 127.0.0.1 {asked}"));
+    let gone = u32::MAX;
+    let found = kernel().listeners_of(&[server.pid(), gone], &deadline()).expect("readable");
+    let ports: Vec<u16> = found.iter().map(|holding| holding.socket.port).collect();
+    assert_eq!(ports, [slid]);
+    assert_eq!(pids(&found[0]), [server.pid()]);
+}
+
+#[test]
+fn another_users_holder_is_seen_by_root() {
+    if !needs_root("another_users_holder_is_seen_by_root") {
+        return;
+    }
+    let port = free_port();
+    let mut actor = Actor::start_as(NOBODY);
+    actor.ask(&format!("listen 127.0.0.1 {port}"));
+    let found = holdings(&kernel(), port, Search::Every);
+    assert_eq!(found[0].socket.uid, NOBODY);
+    assert_eq!(pids(&found[0]), [actor.pid()]);
+}
+
+/// Root's listener as an ordinary user sees it. Under root a thread can't give up its user alone (all of its
+/// readings would have to), so the case is this binary's own run as an unprivileged user.
+#[test]
+fn another_users_holder_is_not_observable() {
+    if is_root() {
+        println!("run as an unprivileged user: another_users_holder_is_not_observable");
+        return;
+    }
+    // Who runs this as root leaves a listener here (see `restricted`).
+    let Some(port) = std::env::var("PORTREEVE_EVIDENCE_ROOTS_PORT").ok().and_then(|port| port.parse().ok())
+    else {
+        println!("not run (needs root): another_users_holder_is_not_observable");
+        return;
+    };
+    for search in [Search::Every, Search::Known] {
+        let found = holdings(&kernel(), port, search);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].visibility, Visibility::NotObservable { reason: Why::OtherUser(0) });
+        assert!(!found[0].complete && found[0].holders.is_empty());
+    }
+    assert_eq!(kernel().probe(port, &deadline()), portreeve_evidence::Probe::Held);
+}
+
+#[test]
+fn an_undumpable_holder_is_not_observable() {
+    let port = free_port();
+    let mut actor = Actor::start();
+    actor.ask(&format!("listen 127.0.0.1 {port}"));
+    actor.ask("undumpable");
+    let found = holdings(&kernel(), port, Search::Every);
+    if is_root() {
+        assert_eq!(pids(&found[0]), [actor.pid()], "root may look into any process");
+        return;
+    }
+    // (Another case's undumpable process of ours may be named in its place.)
+    let Visibility::NotObservable { reason: Why::NotDumpable(_) } = found[0].visibility else {
+        panic!("{found:?}");
+    };
+    // Its place among the others is known all the same.
+    let kin = kernel().kin(actor.pid()).expect("readable").expect("lives");
+    assert_eq!(kin.parent, std::process::id());
+    let process = kernel().process(actor.pid()).expect("readable").expect("lives");
+    assert_eq!(process.uid, rustix::process::geteuid().as_raw());
+    assert_eq!((process.executable, process.working_directory, process.net_ns_same), (None, None, None));
+}
+
+#[test]
+fn an_undumpable_child_makes_the_holders_incomplete() {
+    let port = free_port();
+    let mut parent = Actor::start();
+    parent.ask(&format!("listen 127.0.0.1 {port}"));
+    assert!(holdings(&kernel(), port, Search::Every)[0].complete);
+    let child = parent.number("child undumpable");
+    let found = holdings(&kernel(), port, Search::Every);
+    if is_root() {
+        assert_eq!(pids(&found[0]), sorted([parent.pid(), child]));
+    } else {
+        assert_eq!(pids(&found[0]), [parent.pid()]);
+    }
+    assert_eq!(found[0].complete, is_root());
+}
+
+#[test]
+fn an_unrelated_undumpable_process_leaves_the_holders_complete() {
+    let port = free_port();
+    let (mut server, mut other) = (Actor::start(), Actor::start());
+    server.ask(&format!("listen 127.0.0.1 {port}"));
+    other.ask("undumpable");
+    assert!(holdings(&kernel(), port, Search::Every)[0].complete);
+}
+
+#[test]
+fn a_process_in_another_network_is_not_on_our_port() {
+    let port = free_port();
+    let mut ours = Actor::start();
+    ours.ask(&format!("listen 127.0.0.1 {port}"));
+    in_own_network("a_process_in_another_network_is_not_on_our_port", || {
+        let mut theirs = Actor::start();
+        theirs.ask(&format!("listen 127.0.0.1 {port}"));
+        // Seen from within: theirs only.
+        assert_eq!(pids(&holdings(&kernel(), port, Search::Every)[0]), [theirs.pid()]);
+        let pid = theirs.pid();
+        let (inside, outside) = (kernel().process(pid), kernel().process(ours.pid()));
+        assert_eq!(inside.expect("readable").expect("lives").net_ns_same, Some(true));
+        assert_eq!(outside.expect("readable").expect("lives").net_ns_same, Some(false));
+        // Seen from ours, while theirs listens: ours only.
+        std::thread::scope(|scope| {
+            let look = scope.spawn(|| {
+                rustix::thread::move_into_link_name_space(
+                    std::os::fd::AsFd::as_fd(&std::fs::File::open("/proc/self/ns/net").expect("readable")),
+                    Some(rustix::thread::LinkNameSpaceType::Network),
+                )
+                .expect("root may go back");
+                let found = holdings(&kernel(), port, Search::Every);
+                assert_eq!(found.len(), 1);
+                assert_eq!(pids(&found[0]), [ours.pid()]);
+                let process = kernel().process(pid).expect("readable").expect("lives");
+                assert_eq!(process.net_ns_same, Some(false));
+                assert!(kernel().listeners_of(&[pid], &deadline()).expect("readable").is_empty());
+            });
+            look.join().expect("seen from ours");
+        });
+    });
+}
+
+#[test]
+fn under_hidepid_another_users_holder_is_not_observable() {
+    let name = "under_hidepid_another_users_holder_is_not_observable";
+    let port = free_port();
+    let mut roots = Actor::start();
+    roots.ask(&format!("listen 127.0.0.1 {port}"));
+    with_own_mounts(name, || {
+        // The inner case, in this mount namespace, as an unprivileged user.
+        run("mount", &["-t", "proc", "-o", "hidepid=2", "proc", "/proc"]);
+        let mut command = std::process::Command::new("/proc/self/exe");
+        command
+            .args(["--exact", "holders::inside_hidepid", "--nocapture"])
+            .env("PORTREEVE_EVIDENCE_HIDDEN_PORT", port.to_string());
+        // The group too: members of group 0 are exempt from hidepid.
+        command.uid(NOBODY).gid(NOBODY);
+        let output = output(&mut command).expect("this binary can be run");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    });
+}
+
+/// No case of its own: see above.
+#[test]
+fn inside_hidepid() {
+    let Some(port) = std::env::var("PORTREEVE_EVIDENCE_HIDDEN_PORT").ok().and_then(|port| port.parse().ok())
+    else {
+        return;
+    };
+    let kernel = kernel();
+    assert!(kernel.kin(1).expect("an absence is no error").is_none(), "pid 1 is hidden");
+    let found = holdings(&kernel, port, Search::Every);
+    assert_eq!(found.len(), 1, "the table shows it");
+    assert_eq!(found[0].visibility, Visibility::NotObservable { reason: Why::Hidden });
+    // Our own are seen as ever.
+    let own = free_port();
+    let _listener = bound(V4, own, &[]).and_then(|socket| {
+        rustix::net::listen(&socket, 1)?;
+        Ok(socket)
+    });
+    assert_eq!(pids(&holdings(&kernel, own, Search::Every)[0]), [std::process::id()]);
+}
+
+#[test]
+fn readings_from_many_threads_agree() {
+    let port = free_port();
+    let mut actor = Actor::start();
+    actor.ask(&format!("listen 127.0.0.1 {port}"));
+    let kernel = kernel();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    assert_eq!(pids(&holdings(&kernel, port, Search::Known)[0]), [actor.pid()]);
+                }
+            });
+        }
+    });
+    drop(TcpStream::connect((V4, port)));
+}
