@@ -14,8 +14,9 @@ pub use operations::{
     Released, RenewLease, RenewRequest, Renewed, ReplacementPolicy, WhyNot,
 };
 pub use tools::{
-    AbandonInput, AcquireInput, AcquireOutput, ConfirmInput, CustodyInput, CustodyMinutes, CustodyOutput,
-    LeasesAbandon, LeasesAcquire, LeasesConfirm, LeasesCustodyExtend, LeasesRelease, ReleaseInput,
+    AbandonInput, AbandonOutput, AcquireInput, AcquireOutput, ConfirmInput, ConfirmOutput, CustodyInput,
+    CustodyMinutes, CustodyOutput, LeasesAbandon, LeasesAcquire, LeasesConfirm, LeasesCustodyExtend,
+    LeasesRelease, ReleaseInput, ReleaseOutput,
 };
 
 portreeve_registry::domain!("leases");

@@ -210,6 +210,9 @@ pub struct ConfirmRequest {
     pub lease_token: Secret,
     /// The root of the server's process tree.
     pub root_pid: Pid,
+    /// Whether a lease that this very token has confirmed already is an answer; without it, it isn't pending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_settled: Option<bool>,
 }
 
 /// A confirmed run.
@@ -230,6 +233,9 @@ pub struct Confirmed {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub addresses: Vec<String>,
+    /// False when it was confirmed before; said to those who asked for settled answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<bool>,
 }
 
 operation! {
@@ -248,6 +254,9 @@ pub struct AbandonRequest {
     pub lease_token: Secret,
     /// Why.
     pub reason: AbandonReason,
+    /// Whether a lease that was given up already is an answer; without it, it isn't pending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_settled: Option<bool>,
 }
 
 /// When a lease was given up.

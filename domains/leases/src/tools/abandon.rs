@@ -49,7 +49,12 @@ impl Spend for LeasesAbandon {
         })
     }
     fn request(input: AbandonInput, held: Held) -> AbandonRequest {
-        AbandonRequest { lease_id: lease(&held), lease_token: held.secret, reason: input.reason }
+        AbandonRequest {
+            lease_id: lease(&held),
+            lease_token: held.secret,
+            reason: input.reason,
+            answer_settled: Some(true),
+        }
     }
     fn changed(reply: &Abandoned) -> bool {
         reply.changed

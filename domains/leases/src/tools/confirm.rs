@@ -1,7 +1,7 @@
 //! `leases_confirm`.
 
 use crate::{ConfirmLease, ConfirmRequest, Confirmed};
-use portreeve_records::{Id, Pid};
+use portreeve_records::{Id, Pid, PortNumber};
 use portreeve_registry::{CredentialHandle, Example, Held, NamesHandle, Spend, tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,10 +30,29 @@ impl NamesHandle for ConfirmInput {
     }
 }
 
+/// The run that the lease became.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfirmOutput {
+    /// The run, for leases_release.
+    pub run_id: Id,
+    /// The port.
+    pub port: PortNumber,
+    /// Where it listens, address and port: which loopback family works.
+    #[schemars(length(max = 64))]
+    pub addresses: Vec<String>,
+    /// When it was proved, UTC.
+    pub confirmed_at: String,
+    /// The claim.
+    pub claim_id: Id,
+    /// The lease that it was.
+    pub lease_id: Id,
+}
+
 impl Spend for LeasesConfirm {
     type Operation = ConfirmLease;
     type Input = ConfirmInput;
-    type Output = Confirmed;
+    type Output = ConfirmOutput;
     const SETTLES: bool = true;
 
     fn example() -> Example<ConfirmInput> {
@@ -43,18 +62,30 @@ impl Spend for LeasesConfirm {
         })
     }
     fn request(input: ConfirmInput, held: Held) -> ConfirmRequest {
-        ConfirmRequest { lease_id: lease(&held), lease_token: held.secret, root_pid: input.root_pid }
+        ConfirmRequest {
+            lease_id: lease(&held),
+            lease_token: held.secret,
+            root_pid: input.root_pid,
+            answer_settled: Some(true),
+        }
     }
-    fn changed(_: &Confirmed) -> bool {
-        true
+    fn changed(reply: &Confirmed) -> bool {
+        reply.changed.unwrap_or(true)
     }
     fn pending(_: &Confirmed) -> Option<Vec<String>> {
         None
     }
-    fn output(reply: Confirmed) -> Confirmed {
-        reply
+    fn output(reply: Confirmed) -> ConfirmOutput {
+        ConfirmOutput {
+            run_id: reply.run_id,
+            port: reply.port,
+            addresses: reply.addresses,
+            confirmed_at: reply.confirmed_at,
+            claim_id: reply.claim_id,
+            lease_id: reply.lease_id,
+        }
     }
-    fn summary(output: &Confirmed, _: bool) -> String {
+    fn summary(output: &ConfirmOutput, _: bool) -> String {
         let place = output.addresses.first().map_or_else(|| format!("port {}", output.port), Clone::clone);
         format!("Proved: your server listens on {place}. It is run {}.", output.run_id)
     }
