@@ -1,4 +1,6 @@
 //! Under construction.
 
 pub mod clock;
+pub mod home;
+pub mod socket;
 pub mod store;

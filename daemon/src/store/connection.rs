@@ -47,10 +47,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
     let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     // Until the file is known to be ours and whole, closing it must not fold its log into it. Without a log,
     // closing only removes the empty one that opening made.
-    conn.set_db_config(
-        DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
-        damage::log_bytes(path)? > 0,
-    )?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, damage::log_bytes(path)? > 0)?;
     damage::ours(&conn)?;
     configure_writer(&conn)?;
     migrate::up(&mut conn)?;
@@ -81,12 +78,7 @@ fn make(path: &Path) -> Result<(), StoreError> {
 pub(super) fn create(path: &Path) -> Result<Connection, StoreError> {
     remove(path)?;
     // SQLite gives its side files the mode of the main one.
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(on_disk)?;
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(on_disk)?;
     let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     conn.execute_batch(&format!(
         "PRAGMA page_size = {PAGE_SIZE}; PRAGMA application_id = {APPLICATION_ID};"
@@ -163,8 +155,5 @@ pub(super) fn on_disk(error: io::Error) -> StoreError {
         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => ffi::SQLITE_CANTOPEN,
         _ => ffi::SQLITE_IOERR,
     };
-    StoreError::from(rusqlite::Error::SqliteFailure(
-        ffi::Error::new(code),
-        Some(error.to_string()),
-    ))
+    StoreError::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(error.to_string())))
 }

@@ -49,10 +49,7 @@ pub(super) fn on_disk(path: &Path) -> Result<OnDisk, StoreError> {
         .and_then(|file| file.take(HEADER as u64).read_to_end(&mut header))
         .map_err(connection::on_disk)?;
     if header.len() < HEADER || about.len() < PAGE_SIZE as u64 {
-        return Err(StoreError::damaged(format!(
-            "the file is only {} bytes long",
-            about.len()
-        )));
+        return Err(StoreError::damaged(format!("the file is only {} bytes long", about.len())));
     }
     if header[..MAGIC.len()] != MAGIC[..] {
         return Err(StoreError::damaged("the file does not begin like a database"));
@@ -76,10 +73,7 @@ pub(super) fn ours(conn: &Connection) -> Result<(), StoreError> {
         return Err(StoreError::NotOurs(id));
     }
     match migrate::version(conn)? {
-        found if found > NEWEST_SCHEMA => Err(StoreError::SchemaNewer {
-            found,
-            known: NEWEST_SCHEMA,
-        }),
+        found if found > NEWEST_SCHEMA => Err(StoreError::SchemaNewer { found, known: NEWEST_SCHEMA }),
         found if found < 1 => Err(StoreError::damaged(format!("its schema number is {found}"))),
         _ => Ok(()),
     }
@@ -94,9 +88,7 @@ pub(super) fn schema(conn: &Connection) -> Result<(), StoreError> {
         match found.get(name) {
             None => return Err(StoreError::damaged(format!("{name} is missing from the schema"))),
             Some(other) if other != sql => {
-                return Err(StoreError::damaged(format!(
-                    "{name} is another one than the schema's"
-                )));
+                return Err(StoreError::damaged(format!("{name} is another one than the schema's")));
             }
             Some(_) => {}
         }
@@ -136,9 +128,5 @@ pub(super) fn length(conn: &Connection, path: &Path) -> Result<(), StoreError> {
 pub fn quick_check(path: &Path) -> Result<(), StoreError> {
     let conn = connection::open_reader(path)?;
     let verdict: String = conn.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))?;
-    if verdict == "ok" {
-        Ok(())
-    } else {
-        Err(StoreError::damaged(verdict))
-    }
+    if verdict == "ok" { Ok(()) } else { Err(StoreError::damaged(verdict)) }
 }

@@ -57,10 +57,7 @@ pub enum StoreError {
 impl StoreError {
     /// Damage that our own checks saw, rather than the engine.
     pub(crate) fn damaged(what: impl Into<String>) -> Self {
-        Self::Corrupt {
-            what: what.into(),
-            source: None,
-        }
+        Self::Corrupt { what: what.into(), source: None }
     }
 }
 
@@ -79,9 +76,7 @@ impl Cause {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        let code = error
-            .sqlite_error()
-            .map(|inner| (inner.code, inner.extended_code));
+        let code = error.sqlite_error().map(|inner| (inner.code, inner.extended_code));
         let cause = Cause(Arc::new(error));
         let Some((code, extended)) = code else {
             return Self::Sql(cause);
@@ -96,24 +91,19 @@ impl From<rusqlite::Error> for StoreError {
                 Self::ReadOnly(cause)
             }
             ErrorCode::SystemIoFailure => Self::Io(cause),
-            ErrorCode::DatabaseCorrupt => Self::Corrupt {
-                what: "a page contradicts another".to_owned(),
-                source: Some(cause),
-            },
-            ErrorCode::NotADatabase => Self::Corrupt {
-                what: "the file is no database".to_owned(),
-                source: Some(cause),
-            },
+            ErrorCode::DatabaseCorrupt => {
+                Self::Corrupt { what: "a page contradicts another".to_owned(), source: Some(cause) }
+            }
+            ErrorCode::NotADatabase => {
+                Self::Corrupt { what: "the file is no database".to_owned(), source: Some(cause) }
+            }
             _ => Self::Sql(cause),
         }
     }
 }
 
 fn short(cause: Cause) -> StoreError {
-    StoreError::Corrupt {
-        what: "the file is shorter than it says".to_owned(),
-        source: Some(cause),
-    }
+    StoreError::Corrupt { what: "the file is shorter than it says".to_owned(), source: Some(cause) }
 }
 
 /// Why a write did not happen. Whatever the variant: nothing of it was applied.

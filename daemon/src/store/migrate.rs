@@ -13,10 +13,8 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    number: 1,
-    sql: include_str!("migrations/0001_ports_and_history.sql"),
-}];
+const MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, sql: include_str!("migrations/0001_ports_and_history.sql") }];
 
 /// The schema that this version writes.
 pub const NEWEST_SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
@@ -59,18 +57,10 @@ fn apply(conn: &mut Connection, migrations: &[Migration]) -> Result<(), StoreErr
 mod tests {
     use super::*;
 
-    const ONE: Migration = Migration {
-        number: 1,
-        sql: "CREATE TABLE a (x INTEGER) STRICT",
-    };
-    const TWO: Migration = Migration {
-        number: 2,
-        sql: "ALTER TABLE a ADD COLUMN y INTEGER",
-    };
-    const BROKEN: Migration = Migration {
-        number: 3,
-        sql: "CREATE TABLE b (x INTEGER); ALTER TABLE c RENAME TO d",
-    };
+    const ONE: Migration = Migration { number: 1, sql: "CREATE TABLE a (x INTEGER) STRICT" };
+    const TWO: Migration = Migration { number: 2, sql: "ALTER TABLE a ADD COLUMN y INTEGER" };
+    const BROKEN: Migration =
+        Migration { number: 3, sql: "CREATE TABLE b (x INTEGER); ALTER TABLE c RENAME TO d" };
 
     #[test]
     fn only_what_is_missing_is_applied_and_in_order() {
@@ -79,9 +69,8 @@ mod tests {
         conn.execute("INSERT INTO a VALUES (7)", ()).expect("a row");
         apply(&mut conn, &[ONE, TWO]).expect("the second applies to what the first left");
         apply(&mut conn, &[ONE, TWO]).expect("nothing is left to do");
-        let row: (i64, Option<i64>) = conn
-            .query_row("SELECT x, y FROM a", (), |row| Ok((row.get(0)?, row.get(1)?)))
-            .expect("the row");
+        let row: (i64, Option<i64>) =
+            conn.query_row("SELECT x, y FROM a", (), |row| Ok((row.get(0)?, row.get(1)?))).expect("the row");
         assert_eq!((row, version(&conn).expect("a version")), ((7, None), 2));
     }
 
@@ -91,13 +80,9 @@ mod tests {
         apply(&mut conn, &[ONE]).expect("the first applies");
         apply(&mut conn, &[ONE, TWO, BROKEN]).expect_err("the third is broken");
         let columns: i64 = conn
-            .query_row("SELECT count(*) FROM pragma_table_info('a')", (), |row| {
-                row.get(0)
-            })
+            .query_row("SELECT count(*) FROM pragma_table_info('a')", (), |row| row.get(0))
             .expect("a count");
-        let keys: i64 = conn
-            .query_row("PRAGMA foreign_keys", (), |row| row.get(0))
-            .expect("a setting");
+        let keys: i64 = conn.query_row("PRAGMA foreign_keys", (), |row| row.get(0)).expect("a setting");
         assert_eq!((columns, version(&conn).expect("a version"), keys), (1, 1, 1));
     }
 

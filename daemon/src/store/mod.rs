@@ -96,11 +96,7 @@ impl Store {
         T: Send + 'static,
         E: Send + 'static,
     {
-        self.inner
-            .writer
-            .submit(work)
-            .blocking_recv()
-            .unwrap_or(Err(WriteError::Store(StoreError::Closed)))
+        self.inner.writer.submit(work).blocking_recv().unwrap_or(Err(WriteError::Store(StoreError::Closed)))
     }
 
     /// [`Store::write`] for async callers: no thread waits.

@@ -28,11 +28,7 @@ struct State {
 
 impl Readers {
     pub(super) fn new(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            state: Mutex::default(),
-            returned: Condvar::new(),
-        }
+        Self { path: path.to_owned(), state: Mutex::default(), returned: Condvar::new() }
     }
 
     pub(super) fn read<T, E, F>(&self, work: F) -> Result<T, E>

@@ -50,9 +50,7 @@ impl Deref for Tx<'_> {
 
 impl std::fmt::Debug for Tx<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tx")
-            .field("hooks", &self.hooks.borrow().len())
-            .finish_non_exhaustive()
+        f.debug_struct("Tx").field("hooks", &self.hooks.borrow().len()).finish_non_exhaustive()
     }
 }
 
@@ -71,10 +69,7 @@ impl Writer {
             .name("store".to_owned())
             .spawn(move || write_all(&conn, &jobs))
             .map_err(connection::on_disk)?;
-        Ok(Self {
-            queue: Some(queue),
-            thread: Some(thread),
-        })
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
     /// Queues `work`. The answer's sender is dropped unanswered if the writer is gone.
@@ -85,11 +80,7 @@ impl Writer {
         E: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(Request {
-            work: Some(work),
-            outcome: None,
-            reply,
-        });
+        let job = Box::new(Request { work: Some(work), outcome: None, reply });
         if let Some(queue) = &self.queue {
             // A job that can't be sent is dropped with its reply's sender, which says the same.
             drop(queue.send(job));
@@ -168,9 +159,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
 /// The thread: ends when every sender is gone and the queue is empty.
 fn write_all(conn: &Connection, jobs: &Receiver<Box<dyn Job>>) {
     while let Ok(first) = jobs.recv() {
-        let mut waiting: Vec<_> = std::iter::once(first)
-            .chain(jobs.try_iter().take(GROUP - 1))
-            .collect();
+        let mut waiting: Vec<_> = std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1)).collect();
         while !waiting.is_empty() {
             waiting = write_group(conn, waiting);
         }
@@ -204,10 +193,7 @@ fn write_group(conn: &Connection, jobs: Vec<Box<dyn Job>>) -> Vec<Box<dyn Job>> 
     } else {
         for hook in hooks {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(hook)) {
-                tracing::error!(
-                    message = message(panic.as_ref()),
-                    "a hook panicked after its commit"
-                );
+                tracing::error!(message = message(panic.as_ref()), "a hook panicked after its commit");
             }
         }
     }
@@ -218,10 +204,7 @@ fn write_group(conn: &Connection, jobs: Vec<Box<dyn Job>>) -> Vec<Box<dyn Job>> 
 /// Runs one request behind its savepoint. `Err`: the whole transaction is lost.
 fn run_one(conn: &Connection, job: &mut dyn Job) -> Result<Vec<Hook>, StoreError> {
     cached(conn, "SAVEPOINT request")?;
-    let tx = Tx {
-        conn,
-        hooks: RefCell::default(),
-    };
+    let tx = Tx { conn, hooks: RefCell::default() };
     let keep = job.run(&tx);
     // After some failures (a full disk, an I/O error) SQLite rolls back by itself, and the savepoints are gone.
     if conn.is_autocommit() {

@@ -36,10 +36,7 @@ fn check(place: &Place, wanted: impl FnOnce(&StoreError) -> bool) {
     let before = (bytes(&place.db), bytes(&place.beside("-wal")));
     let error = Store::open(&place.db).expect_err("the store must not open");
     assert!(wanted(&error), "{error:?}");
-    assert!(
-        (bytes(&place.db), bytes(&place.beside("-wal"))) == before,
-        "bytes changed"
-    );
+    assert!((bytes(&place.db), bytes(&place.beside("-wal"))) == before, "bytes changed");
 }
 
 fn corrupt(error: &StoreError) -> bool {
@@ -53,10 +50,7 @@ fn edit(place: &Place, change: impl FnOnce(&mut Vec<u8>)) {
 }
 
 fn sql(place: &Place, sql: &str) {
-    rusqlite::Connection::open(&place.db)
-        .expect("it opens")
-        .execute_batch(sql)
-        .expect("it works");
+    rusqlite::Connection::open(&place.db).expect("it opens").execute_batch(sql).expect("it works");
 }
 
 #[test]
@@ -65,10 +59,7 @@ fn a_new_store_is_private_and_durable() {
     let store = place.open();
     put(&store, "a");
     for suffix in ["", "-wal", "-shm"] {
-        let mode = fs::metadata(place.beside(suffix))
-            .expect("a file")
-            .permissions()
-            .mode();
+        let mode = fs::metadata(place.beside(suffix)).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{suffix}");
     }
     assert!(!place.beside(".new").exists());
@@ -122,10 +113,7 @@ fn damage_is_seen_and_nothing_is_touched() {
     sql(&place, "DROP INDEX claim_workspace_root");
     check(&place, corrupt);
     let place = closed();
-    sql(
-        &place,
-        "CREATE TRIGGER odd AFTER INSERT ON claim BEGIN DELETE FROM event; END",
-    );
+    sql(&place, "CREATE TRIGGER odd AFTER INSERT ON claim BEGIN DELETE FROM event; END");
     check(&place, corrupt);
 }
 
@@ -155,8 +143,7 @@ fn a_newer_schema_is_left_alone() {
     // The newer number may still be in the log.
     let running = closed();
     let conn = rusqlite::Connection::open(&running.db).expect("it opens");
-    conn.execute_batch(&format!("PRAGMA user_version = {}", NEWEST_SCHEMA + 1))
-        .expect("it works");
+    conn.execute_batch(&format!("PRAGMA user_version = {}", NEWEST_SCHEMA + 1)).expect("it works");
     let copy = self::place();
     for suffix in ["", "-wal"] {
         fs::copy(running.beside(suffix), copy.beside(suffix)).expect("a copy");
@@ -179,7 +166,5 @@ fn what_is_no_regular_file_is_refused() {
     assert!(corrupt(&Store::open(&place.db).expect_err("a link is refused")));
     fs::remove_file(&place.db).expect("the link goes");
     fs::create_dir(&place.db).expect("a directory");
-    assert!(corrupt(
-        &Store::open(&place.db).expect_err("a directory is refused")
-    ));
+    assert!(corrupt(&Store::open(&place.db).expect_err("a directory is refused")));
 }

@@ -23,11 +23,7 @@ fn no_landed_migration_was_edited() {
         }
     }
     found.sort_by_key(|line| line[66..].to_owned());
-    assert_eq!(
-        found.len() as i64,
-        NEWEST_SCHEMA,
-        "each file in the folder is a migration in the list"
-    );
+    assert_eq!(found.len() as i64, NEWEST_SCHEMA, "each file in the folder is a migration in the list");
     let landed = fs::read_to_string(Path::new(MIGRATIONS).join("SHA256SUMS")).expect("the list");
     assert_eq!(
         landed.lines().collect::<Vec<_>>(),

@@ -40,9 +40,7 @@ pub(crate) fn keys(store: &Store) -> Vec<String> {
     store
         .read(|conn| {
             let mut statement = conn.prepare_cached("SELECT key FROM setting ORDER BY key")?;
-            let keys = statement
-                .query_map((), |row| row.get(0))?
-                .collect::<Result<Vec<String>, _>>()?;
+            let keys = statement.query_map((), |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
             Ok::<_, StoreError>(keys)
         })
         .expect("the settings are read")

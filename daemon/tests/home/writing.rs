@@ -26,10 +26,7 @@ fn hold(store: &portreeve_daemon::store::Store) -> impl FnOnce() + use<> {
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime")
-        .block_on(future)
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
 #[test]
@@ -39,10 +36,7 @@ fn a_write_is_there_for_the_next_read_and_after_reopening() {
     put(&store, "a");
     assert_eq!(keys(&store), ["a"]);
     drop(store);
-    assert!(
-        !place.beside("-wal").exists(),
-        "closing folds the log into the file"
-    );
+    assert!(!place.beside("-wal").exists(), "closing folds the log into the file");
     assert_eq!(keys(&place.open()), ["a"]);
 }
 
@@ -101,11 +95,7 @@ fn hooks_run_after_the_commit_before_the_answer_and_never_for_what_was_undone() 
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = |what: &'static str| {
         let (told, reading) = (Arc::clone(&told), store.clone());
-        Box::new(move || {
-            told.lock()
-                .expect("no panic holds it")
-                .push((what, keys(&reading).len()))
-        })
+        Box::new(move || told.lock().expect("no panic holds it").push((what, keys(&reading).len())))
     };
     let (kept, second, dropped) = (tell("kept"), tell("second"), tell("dropped"));
     store
@@ -115,10 +105,7 @@ fn hooks_run_after_the_commit_before_the_answer_and_never_for_what_was_undone() 
             insert(tx, "kept")
         })
         .expect("the write is kept");
-    assert_eq!(
-        *told.lock().expect("no panic holds it"),
-        [("kept", 1), ("second", 1)]
-    );
+    assert_eq!(*told.lock().expect("no panic holds it"), [("kept", 1), ("second", 1)]);
     store
         .write(move |tx| {
             tx.after_commit(dropped);
@@ -159,13 +146,8 @@ fn a_busy_store_says_so_and_works_again() {
     let store = place.open();
     let other = rusqlite::Connection::open(&place.db).expect("a second connection");
     other.execute_batch("BEGIN IMMEDIATE").expect("the lock is free");
-    let error = store
-        .write(|tx| insert(tx, "a"))
-        .expect_err("the other one holds the lock");
-    assert!(
-        matches!(error, WriteError::Store(StoreError::Busy(_))),
-        "{error:?}"
-    );
+    let error = store.write(|tx| insert(tx, "a")).expect_err("the other one holds the lock");
+    assert!(matches!(error, WriteError::Store(StoreError::Busy(_))), "{error:?}");
     other.execute_batch("ROLLBACK").expect("the lock is given back");
     put(&store, "b");
     assert_eq!(keys(&store), ["b"]);
