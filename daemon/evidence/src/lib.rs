@@ -28,6 +28,7 @@
 //! clock but the kernel's; it sends no signals (it hands out the pidfd to do so), starts no child process and
 //! writes nothing.
 
+mod answers;
 mod bad_ports;
 mod deadline;
 mod port;

@@ -150,7 +150,7 @@ impl Source for Linux {
     }
 
     fn answers(&self, port: u16, deadline: &Deadline) -> Result<Vec<IpAddr>, Unknown> {
-        probe::answers(port, deadline)
+        crate::answers::answers(port, deadline)
     }
 
     fn resolve_ns_pid(&self, pid: u32, deadline: &Deadline) -> Result<Vec<Process>, Unknown> {

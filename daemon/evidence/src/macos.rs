@@ -1,1 +1,0 @@
-//! macOS: own processes through libproc.
