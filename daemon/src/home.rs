@@ -91,7 +91,10 @@ impl Home {
         match rustix::fs::flock(&directory.fd, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                return Err(HomeError::Held { holder: holder(&directory.path), path: directory.path });
+                return Err(HomeError::Held {
+                    holder: holder(&directory.path),
+                    path: directory.path.clone(),
+                });
             }
             Err(error) => return Err(DirectoryError::from_io(path, error).into()),
         }

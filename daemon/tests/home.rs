@@ -1,5 +1,9 @@
 //! The daemon's home, socket and store: real files, real locks, real processes.
 
+#[path = "home/children.rs"]
+mod children;
+#[path = "home/holding.rs"]
+mod holding;
 #[path = "home/opening.rs"]
 mod opening;
 #[path = "home/schema.rs"]

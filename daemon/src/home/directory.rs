@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::filesystem;
@@ -181,6 +181,16 @@ impl PrivateDirectory {
             return Err(DirectoryError::Network { path: path.to_owned(), kind });
         }
         Ok(about.mode() & 0o7777)
+    }
+}
+
+impl Drop for PrivateDirectory {
+    fn drop(&mut self) {
+        // Closing alone would not do: a child between its fork and its exec still has a copy of the descriptor, and
+        // a lock goes with the last copy.
+        if let Err(error) = rustix::fs::flock(&self.fd, FlockOperation::Unlock) {
+            tracing::warn!(%error, path = %self.path.display(), "the directory's lock stays until this process ends");
+        }
     }
 }
 
