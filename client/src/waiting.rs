@@ -55,19 +55,21 @@ impl Client {
     }
 
     async fn renew_for_ever(&self, lease: &RenewRequest) -> Result<Infallible, Failure> {
+        // Most servers are confirmed sooner than even the shortest lease needs its first renewal.
+        tokio::time::sleep(SHORTEST_LEASE / 3).await;
         let settings = self.call::<GetSettings>(&Nothing {}).await;
         let lease_time = settings.map_or(SHORTEST_LEASE, |settings| {
             Duration::from_millis(settings.lease_ttl_milliseconds).max(SHORTEST_LEASE)
         });
         let pause = (lease_time / 3).min(RENEW_AT_MOST);
         loop {
-            tokio::time::sleep(pause).await;
             while let Err(failure) = self.call::<RenewLease>(lease).await {
                 if !may_come_back(&failure) {
                     return Err(failure);
                 }
                 tokio::time::sleep(RENEW_AGAIN.min(pause)).await;
             }
+            tokio::time::sleep(pause).await;
         }
     }
 
