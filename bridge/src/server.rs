@@ -9,6 +9,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use portreeve_registry::RequestId;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult,
     DiscoverResult, ErrorCode, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
@@ -17,7 +18,6 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
-use uuid::Uuid;
 
 use crate::edge::closing::{Closing, Reason};
 
@@ -49,7 +49,7 @@ pub trait House: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Call {
     /// Our own id of this call; time-ordered.
-    pub request_id: Uuid,
+    pub request_id: RequestId,
     /// The host's JSON-RPC id, as JSON. Never a key of ours.
     pub host_id: String,
     /// The tool's name; it is one of [`House::tools`].
@@ -193,7 +193,7 @@ impl<H: House> ServerHandler for Server<H> {
             ));
         }
         let call = Arc::new(Call {
-            request_id: Uuid::now_v7(),
+            request_id: RequestId::fresh(),
             host_id: context.id.clone().into_json_value().to_string(),
             tool,
             arguments: params.arguments.unwrap_or_default(),

@@ -1,0 +1,27 @@
+//! The bridge's end: what is held goes back at once, so that its ports are free before the lease time is over.
+//!
+//! What a call in flight uses is left to that call. Whatever can't be given back in time simply expires.
+
+use std::time::Duration;
+
+use portreeve_client::{Ask, Client};
+
+use super::{Custody, requests};
+
+/// Gives back everything that no call uses, within `bound`, and says whether that was long enough.
+/// Needs a connection of its own.
+pub(crate) async fn give_back(custody: &Custody, client: &Client, bound: Duration) -> bool {
+    let all = async {
+        let idle = custody.vault().idle();
+        for due in idle {
+            let Ok(call) = requests::give_back(&due) else { continue };
+            let ask = Ask { deadline: Some(bound), ..Ask::fresh() };
+            match client.ask(&call, ask).await {
+                Ok(_) => custody.vault().forget(&due.handle),
+                // A daemon that isn't there takes nothing back; what it can't hear expires.
+                Err(failure) => tracing::debug!(class = %failure.class, "a lease is left to expire"),
+            }
+        }
+    };
+    tokio::time::timeout(bound, all).await.is_ok()
+}
