@@ -88,8 +88,10 @@ pub enum Visibility {
 /// How far to search for holders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Search {
-    /// Until each socket has one holder: where it was seen last, else all processes until found. A second
-    /// holder (a forked child) may be missed. For lists, and for checking what is already confirmed.
+    /// Until each socket has one holder: where it was seen last, else all processes until found. A socket that
+    /// had no visible holder when all were looked into is looked for in processes started since. A second
+    /// holder (a forked child) may be missed, and one that got the socket passed over from another process.
+    /// For lists, and for checking what is already confirmed.
     Known,
     /// All processes, for every holder. For one port shown in full, for confirming, and before acting.
     Every,

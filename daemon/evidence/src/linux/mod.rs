@@ -4,6 +4,7 @@
 
 mod facts;
 mod holders;
+mod memory;
 mod netlink;
 mod path;
 mod probe;
@@ -12,6 +13,7 @@ mod reply;
 mod shown;
 mod sockets;
 mod stat;
+mod sweep;
 mod tables;
 mod unseen;
 
@@ -26,7 +28,7 @@ use crate::{
     Deadline, Holding, Kin, Lineage, Liveness, NoPidfd, PortFacts, Probe, Process, ProcessId, Reading,
     Search, Socket, Source, Unknown, Why,
 };
-use holders::Memory;
+use memory::Memory;
 use procfs::Procfs;
 use sockets::Sockets;
 

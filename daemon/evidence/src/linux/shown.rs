@@ -108,6 +108,13 @@ fn started_at(start_ticks: u64) -> i64 {
     ticks.saturating_mul(1000 / TICKS_PER_SECOND)
 }
 
+/// Now, as the start of a process would be told.
+pub(super) fn ticks_since_boot() -> u64 {
+    let boot = clock_gettime(ClockId::Boottime);
+    let ticks = boot.tv_sec * TICKS_PER_SECOND + boot.tv_nsec / (1_000_000_000 / TICKS_PER_SECOND);
+    u64::try_from(ticks).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -202,6 +202,29 @@ fn another_users_holder_is_seen_by_root() {
     assert_eq!(pids(&found[0]), [actor.pid()]);
 }
 
+#[test]
+fn a_socket_without_a_visible_holder_is_found_once_a_young_process_has_it() {
+    if is_root() {
+        println!(
+            "run as an unprivileged user: a_socket_without_a_visible_holder_is_found_once_a_young_process_has_it"
+        );
+        return;
+    }
+    let port = free_port();
+    let mut parent = Actor::start();
+    parent.ask(&format!("listen 127.0.0.1 {port}"));
+    parent.ask("undumpable");
+    let kernel = kernel();
+    for _ in 0..3 {
+        let found = holdings(&kernel, port, Search::Known);
+        assert!(matches!(found[0].visibility, Visibility::NotObservable { reason: Why::NotDumpable(_) }));
+    }
+    // An exec makes it readable again; its child has the socket too.
+    let child = parent.number("child");
+    let found = holdings(&kernel, port, Search::Known);
+    assert_eq!((pids(&found[0]), found[0].visibility), (vec![child], Visibility::Visible));
+}
+
 /// Root's listener as an ordinary user sees it. Under root a thread can't give up its user alone (all of its
 /// readings would have to), so the case is this binary's own run as an unprivileged user.
 #[test]

@@ -1,0 +1,194 @@
+//! One pass over the descriptors of processes, looking for sockets.
+//!
+//! Threads with a descriptor table of their own (`unshare(CLONE_FILES)`) are not looked into.
+
+use std::collections::{HashMap, HashSet};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::fs::RawDir;
+use rustix::io::Errno;
+
+use super::path::Path;
+use super::procfs::{Procfs, absent, link_at, parse_number, socket_inode};
+use crate::{Deadline, Holder, Holding, ProcessId, Reading, Unknown};
+
+/// A pass costs a few microseconds a descriptor, all of them in the kernel; so it is shared among some threads
+/// when there are many processes.
+const THREADS: usize = 4;
+const MANY: usize = 128;
+
+/// What is looked for: inode to place in the answer.
+#[derive(Debug)]
+pub(super) struct Wanted(HashMap<u64, usize>);
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Catch {
+    hits: Vec<(usize, Holder)>,
+    /// Processes that could not be looked into.
+    pub(super) unreadable: Vec<u32>,
+    /// All that there were.
+    pub(super) pids: Vec<u32>,
+}
+
+impl Wanted {
+    /// Those of `found` that have no holder yet.
+    pub(super) fn of(found: &[Holding]) -> Self {
+        let places = found
+            .iter()
+            .enumerate()
+            // A row without an inode has no process any more.
+            .filter(|(_, holding)| holding.holders.is_empty() && holding.socket.inode != 0)
+            .map(|(at, holding)| (holding.socket.inode, at));
+        Self(places.collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Catch {
+    /// Adds the holders to their sockets.
+    pub(super) fn land(&self, found: &mut [Holding]) {
+        for (at, holder) in &self.hits {
+            if let Some(holding) = found.get_mut(*at) {
+                holding.holders.push(*holder);
+            }
+        }
+    }
+}
+
+/// Every holder, among all processes.
+pub(super) fn everybody(procfs: &Procfs, wanted: &Wanted, deadline: &Deadline) -> Result<Catch, Unknown> {
+    let pids = procfs.pids(deadline)?;
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Catch, Unknown> {
+        let mut catch = Catch::default();
+        while let Some(pid) = pids.get(next.fetch_add(1, Ordering::Relaxed)) {
+            deadline.check(Reading::Descriptors)?;
+            process(procfs, wanted, *pid, &mut catch);
+        }
+        Ok(catch)
+    };
+    let threads =
+        if pids.len() < MANY { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
+    let mut whole = std::thread::scope(|scope| {
+        // A thread that can't be started is one fewer.
+        let helpers: Vec<_> = (1..threads.min(THREADS))
+            .filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
+            .collect();
+        let mut whole = work();
+        for helper in helpers {
+            match (&mut whole, helper.join()) {
+                (Ok(whole), Ok(Ok(part))) => {
+                    whole.hits.extend(part.hits);
+                    whole.unreadable.extend(part.unreadable);
+                }
+                (_, Ok(Err(unknown))) => whole = Err(unknown),
+                (_, Err(panic)) => std::panic::resume_unwind(panic),
+                (Err(_), _) => {}
+            }
+        }
+        whole
+    })?;
+    whole.pids = pids;
+    Ok(whole)
+}
+
+/// One holder of each, among all processes but those to skip. The youngest are looked into first: what is asked
+/// for was mostly started lately. Ends when each has one; what then is left of `wanted` was nowhere.
+pub(super) fn until_found(
+    procfs: &Procfs,
+    wanted: &mut Wanted,
+    skip: Option<&HashSet<ProcessId>>,
+    deadline: &Deadline,
+) -> Result<Catch, Unknown> {
+    let mut catch = Catch { pids: procfs.pids(deadline)?, ..Catch::default() };
+    for at in (0..catch.pids.len()).rev() {
+        if wanted.is_empty() {
+            break;
+        }
+        deadline.check(Reading::Descriptors)?;
+        let pid = catch.pids[at];
+        if let Some(skip) = skip
+            && let Ok(Some(place)) = procfs.place(pid)
+            && (skip.contains(&place.kin.id) || place.kernel_thread || place.kin.zombie)
+        {
+            continue;
+        }
+        let before = catch.hits.len();
+        process(procfs, wanted, pid, &mut catch);
+        if catch.hits.len() > before {
+            let met: HashSet<usize> = catch.hits[before..].iter().map(|(at, _)| *at).collect();
+            wanted.0.retain(|_, at| !met.contains(at));
+        }
+    }
+    Ok(catch)
+}
+
+/// Which of these processes hold what is wanted.
+pub(super) fn these(
+    procfs: &Procfs,
+    wanted: &Wanted,
+    pids: &[u32],
+    deadline: &Deadline,
+) -> Result<Catch, Unknown> {
+    let mut catch = Catch::default();
+    for pid in pids {
+        deadline.check(Reading::Descriptors)?;
+        process(procfs, wanted, *pid, &mut catch);
+    }
+    Ok(catch)
+}
+
+fn process(procfs: &Procfs, wanted: &Wanted, pid: u32, catch: &mut Catch) {
+    let read = procfs.directory(Path::pid(pid).name("/fd").as_c_str());
+    match read.and_then(|descriptors| look(procfs, wanted, pid, descriptors.as_fd(), &mut catch.hits)) {
+        Ok(()) | Err(Errno::NOENT | Errno::SRCH) => {}
+        Err(_) => catch.unreadable.push(pid),
+    }
+}
+
+fn look(
+    procfs: &Procfs,
+    wanted: &Wanted,
+    pid: u32,
+    descriptors: BorrowedFd<'_>,
+    hits: &mut Vec<(usize, Holder)>,
+) -> Result<(), Errno> {
+    let mut names = [MaybeUninit::uninit(); 8 * 1024];
+    let mut entries = RawDir::new(descriptors, &mut names);
+    // The process' identity, once it was needed.
+    let mut id = None;
+    let first = hits.len();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(fd) = parse_number(name.to_bytes()) else { continue };
+        let mut buffer = [0; 64];
+        let Some(link) = absent(link_at(descriptors, name, &mut buffer))? else { continue };
+        let found = socket_inode(link).and_then(|inode| Some((inode, *wanted.0.get(&inode)?)));
+        let Some((inode, at)) = found else { continue };
+        if id.is_none() {
+            let Some(place) = procfs.place(pid)? else { return Ok(()) };
+            // `descriptors` belongs to the process that was opened. If it still answers, that process lived
+            // when the line was read, so the line is its own and not a successor's.
+            let mut again = [0; 64];
+            let Some(link) = absent(link_at(descriptors, name, &mut again))? else { continue };
+            if socket_inode(link) != Some(inode) {
+                continue;
+            }
+            id = Some(place.kin.id);
+        }
+        // One hit a process and socket, with the first descriptor.
+        if let Some(process) = id
+            && hits[first..].iter().all(|(earlier, _)| *earlier != at)
+        {
+            hits.push((at, Holder { process, fd }));
+        }
+    }
+    Ok(())
+}
