@@ -6,6 +6,8 @@ mod children;
 mod holding;
 #[path = "home/opening.rs"]
 mod opening;
+#[path = "home/repairing.rs"]
+mod repairing;
 #[path = "home/schema.rs"]
 mod schema;
 #[path = "home/support.rs"]

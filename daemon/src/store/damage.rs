@@ -66,13 +66,33 @@ pub(super) fn log_bytes(path: &Path) -> Result<u64, StoreError> {
     }
 }
 
-/// Is the file ours, and of a schema that this version knows?
+/// Is the file ours, and of a schema that this version knows? The log counts.
 pub(super) fn ours(conn: &Connection) -> Result<(), StoreError> {
     let id: i64 = conn.query_row("PRAGMA application_id", (), |row| row.get(0))?;
+    known(id, migrate::version(conn)?)
+}
+
+/// The same of a file's own header, which can be read when the rest can't.
+pub(super) fn header(path: &Path) -> Result<(), StoreError> {
+    // Offsets in the header (fileformat2, 1.3): the user version and the application id.
+    const VERSION: usize = 60;
+    const ID: usize = 68;
+    let mut header = [0_u8; HEADER];
+    File::open(path).and_then(|mut file| file.read_exact(&mut header)).map_err(connection::on_disk)?;
+    if header[..MAGIC.len()] != MAGIC[..] {
+        return Err(StoreError::damaged("the file does not begin like a database"));
+    }
+    let number = |at: usize| {
+        i64::from(i32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]))
+    };
+    known(number(ID), number(VERSION))
+}
+
+fn known(id: i64, schema: i64) -> Result<(), StoreError> {
     if id != APPLICATION_ID {
         return Err(StoreError::NotOurs(id));
     }
-    match migrate::version(conn)? {
+    match schema {
         found if found > NEWEST_SCHEMA => Err(StoreError::SchemaNewer { found, known: NEWEST_SCHEMA }),
         found if found < 1 => Err(StoreError::damaged(format!("its schema number is {found}"))),
         _ => Ok(()),
