@@ -4,8 +4,12 @@
 mod children;
 #[path = "home/holding.rs"]
 mod holding;
+#[path = "home/mounted.rs"]
+mod mounted;
 #[path = "home/opening.rs"]
 mod opening;
+#[path = "home/power.rs"]
+mod power;
 #[path = "home/repairing.rs"]
 mod repairing;
 #[path = "home/schema.rs"]
