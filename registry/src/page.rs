@@ -19,6 +19,7 @@ pub struct Cut<K> {
     after: Option<K>,
     limit: Option<usize>,
     binding: String,
+    paged: bool,
 }
 
 impl<K: Serialize> Cut<K> {
@@ -32,6 +33,16 @@ impl<K: Serialize> Cut<K> {
     /// A list in protocol 1's plain form has no limit.
     pub fn fetch(&self) -> usize {
         self.limit.map_or(usize::MAX, |limit| limit + 1)
+    }
+
+    /// Whether a page was asked for; otherwise it is protocol 1's plain list.
+    pub fn paged(&self) -> bool {
+        self.paged
+    }
+
+    /// How many rows at most were asked for.
+    pub fn limit(&self) -> Option<usize> {
+        self.limit
     }
 
     /// Makes the page of rows in key order that start after [`Cut::after`].
@@ -155,7 +166,7 @@ impl<L: Listing> ListRequest<L> {
         };
         let limit = if paged { Some(self.limit.unwrap_or(DEFAULT_LIMIT)) } else { None };
         let limit = limit.or(if L::PLAIN_LIMIT { self.limit } else { None });
-        Ok(Cut { after, limit, binding })
+        Ok(Cut { after, limit, binding, paged })
     }
 
     /// Whether the reply has page form.

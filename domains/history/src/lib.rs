@@ -5,7 +5,7 @@
 mod operations;
 mod tools;
 
-pub use operations::{HistoryFilter, ListHistory, ListLogs, LogEntry, LogFilter, Order};
+pub use operations::{HistoryFilter, HistoryKey, ListHistory, ListLogs, LogEntry, LogFilter, Order};
 pub use tools::{HistoryItem, HistoryList, HistoryListFilter};
 
 portreeve_registry::domain!("history");

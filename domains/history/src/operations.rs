@@ -35,6 +35,15 @@ pub struct HistoryFilter {
     pub order: Order,
 }
 
+/// An event's place in the order of commits, and where the walk that came to it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HistoryKey(
+    /// The event's number.
+    pub i64,
+    /// The newest event's number when the walk began: a poll goes on from there.
+    pub i64,
+);
+
 /// Lists history events.
 #[derive(Clone, Copy, Debug)]
 pub enum ListHistory {}
@@ -45,8 +54,7 @@ impl Listing for ListHistory {
     type Class = Routine;
     type Filter = HistoryFilter;
     type Row = Event;
-    /// The event's place in the order of commits.
-    type Key = i64;
+    type Key = HistoryKey;
 
     /// A poll goes on from a page of either order, so the order is no part of what a cursor is bound to.
     fn bound_filter(filter: &HistoryFilter) -> Value {

@@ -81,6 +81,9 @@ pub struct Acquired {
     /// Why it isn't the port that was asked for or had before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead_of: Option<InsteadOf>,
+    /// What should be known of the exact port that was given: browsers refuse it, say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<WhyNot>,
     /// The run that serves the claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<Id>,

@@ -64,6 +64,8 @@ pub struct AcquireOutput {
     pub custody_ends_at: Option<String>,
     /// Why it isn't the port asked for or had before.
     pub instead_of: Option<InsteadOf>,
+    /// What should be known of the exact port that was given.
+    pub warning: Option<WhyNot>,
     /// The run that serves the claim.
     pub run_id: Option<Id>,
     /// Since when.
@@ -138,6 +140,7 @@ impl Grant for LeasesAcquire {
             expires_at: reply.expires_at,
             custody_ends_at,
             instead_of: reply.instead_of,
+            warning: reply.warning,
             run_id: reply.run_id,
             since: reply.since,
             listening: reply.listening,
@@ -162,6 +165,9 @@ impl Grant for LeasesAcquire {
         if let Some(instead_of) = &output.instead_of {
             text.push(' ');
             text.push_str(&instead_of.sentence());
+        }
+        if output.warning == Some(WhyNot::BadPort) {
+            text.push_str(" Browsers refuse to open this port.");
         }
         text
     }

@@ -1,0 +1,330 @@
+//! What is known of a port: the one resolver behind every view of ports.
+//!
+//! It joins what the store says (claim, pending lease, confirmed run) with what the kernel says now, and keeps
+//! nothing: two questions are two readings.
+
+use crate::Daemon;
+use crate::handler::{Asked, serve};
+use crate::ownership::{self, Life, Tree};
+use crate::rows::{self, LeaseRow, RunRow};
+use portreeve_evidence::{Deadline, Holding, Search, Socket, Source, Visibility};
+use portreeve_ports::{GetPort, ListPorts, PortFilter, PortRef};
+use portreeve_records::{
+    Claim, Classification, EvidenceNote, EvidenceState, HolderView, InventoryEntry, Listener, Ownership, Pid,
+    PortNumber, ProcessView, Transport,
+};
+use portreeve_registry::{Cut, Failure, PageOf};
+use rusqlite::Connection;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+serve!(GetPort => get);
+serve!(list ListPorts => list);
+
+/// How long looking at one port may take.
+pub(crate) const ONE: Duration = Duration::from_secs(2);
+/// How long looking at all of them may take.
+const ALL: Duration = Duration::from_secs(8);
+/// How many ports are looked at together.
+const STRETCH: usize = 256;
+
+/// What the store says of one port.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recorded {
+    pub(crate) claim: Option<Claim>,
+    pub(crate) lease: Option<LeaseRow>,
+    pub(crate) run: Option<RunRow>,
+}
+
+/// Reads what the store says of one port.
+pub(crate) fn recorded(conn: &Connection, port: PortNumber) -> Result<Recorded, Failure> {
+    let lease = rows::find_lease(conn, "port = ?1 AND state = 'pending'", [port.get()])?;
+    let run = rows::find_run(conn, "port = ?1 AND state = 'confirmed'", [port.get()])?;
+    let claim = rows::find_claim(conn, "assigned_port = ?1", [port.get()])?;
+    let other = lease.as_ref().map(|l| l.claim_id).or_else(|| run.as_ref().map(|r| r.view.claim_id));
+    let claim = match (claim, other) {
+        (Some(claim), _) => Some(claim),
+        (None, Some(id)) => rows::find_claim(conn, "id = ?1", [id.to_string()])?,
+        (None, None) => None,
+    };
+    Ok(Recorded { claim, lease, run })
+}
+
+fn get(asked: &Asked<'_>, request: PortRef) -> Result<InventoryEntry, Failure> {
+    let recorded = asked.daemon.read(|conn| recorded(conn, request.port))?;
+    Ok(entry(asked.daemon, request.port, recorded))
+}
+
+/// Reads the kernel on one port and judges it.
+pub(crate) fn entry(daemon: &Daemon, port: PortNumber, recorded: Recorded) -> InventoryEntry {
+    let source = daemon.evidence();
+    let deadline = Deadline::after(ONE);
+    let mut notes = BTreeSet::new();
+    let sockets = source.listening_on(port.get(), &deadline).unwrap_or_else(|_| {
+        notes.insert(EvidenceNote::Deadline);
+        Vec::new()
+    });
+    // A confirmed owner is looked for where it was seen; only what that doesn't settle costs a full search.
+    let mut holdings = Vec::new();
+    if !sockets.is_empty() {
+        if recorded.run.is_some() {
+            holdings = source.holdings(&sockets, Search::Known, &deadline);
+        }
+        let settled = !holdings.is_empty()
+            && recorded.run.as_ref().is_some_and(|run| {
+                let tree = Tree::of(run);
+                holdings.iter().all(|holding| {
+                    !holding.holders.is_empty()
+                        && holding.holders.iter().all(|h| tree.owns(h.process, source).verified)
+                })
+            });
+        if !settled {
+            holdings = source.holdings(&sockets, Search::Every, &deadline);
+        }
+    } else if source.answers(port.get(), &deadline).is_ok_and(|from| !from.is_empty()) {
+        notes.insert(EvidenceNote::Forwarded);
+    }
+    judge(daemon, port, recorded, holdings, notes)
+}
+
+/// Judges one port from what the store and the kernel say.
+fn judge(
+    daemon: &Daemon,
+    port: PortNumber,
+    recorded: Recorded,
+    holdings: Vec<Holding>,
+    mut notes: BTreeSet<EvidenceNote>,
+) -> InventoryEntry {
+    let source = daemon.evidence();
+    let now = daemon.clock().boot_ms();
+    let boot_id = daemon.clock().boot_id();
+    let lease = recorded.lease.filter(|lease| !lease.expired(now, boot_id));
+    let life = recorded.run.as_ref().map(|run| ownership::life(run, boot_id, source));
+    // In the instant before its end is recorded, a run that is over is left out of the picture.
+    let run = recorded.run.filter(|_| life != Some(Life::Over));
+    let mut claim = recorded.claim;
+    if let Some(found) = &claim
+        && lease.is_none()
+        && run.is_none()
+        && found.assigned_port != Some(port)
+    {
+        claim = None;
+    }
+    let (listeners, holders) = listeners(port, &holdings, run.as_ref(), source, &mut notes);
+    let seen = !listeners.is_empty() || !holders.is_empty();
+    let proved = listeners.iter().filter(|l| l.ownership.verified).count();
+    let classification = if lease.is_some() {
+        Classification::Pending
+    } else if run.is_some() {
+        match (seen, proved) {
+            (true, n) if n == listeners.len() && holders.is_empty() => Classification::Verified,
+            (true, n) if n > 0 => Classification::Mixed,
+            _ => Classification::Conflicting,
+        }
+    } else if claim.is_some() {
+        if seen { Classification::Conflicting } else { Classification::Idle }
+    } else if seen {
+        Classification::Unclaimed
+    } else {
+        Classification::Available
+    };
+    if let Some(Life::Unknown(_)) = life {
+        notes.insert(EvidenceNote::HolderNotObservable);
+    }
+    if seen && !reachable(&holdings) {
+        notes.insert(EvidenceNote::OtherFamily);
+    }
+    let incomplete =
+        [EvidenceNote::Deadline, EvidenceNote::HolderNotObservable, EvidenceNote::HolderNotVisible];
+    InventoryEntry {
+        port,
+        transport: Transport::Tcp,
+        classification,
+        claim,
+        lease: lease.map(|lease| lease.view()),
+        run: run.map(|run| run.view),
+        docker: None,
+        listeners,
+        evidence: EvidenceState {
+            complete: !incomplete.iter().any(|note| notes.contains(note)),
+            notes: notes.into_iter().collect(),
+        },
+        holders,
+    }
+}
+
+/// Whether `127.0.0.1` reaches one of the sockets.
+fn reachable(holdings: &[Holding]) -> bool {
+    holdings.iter().any(|holding| holding.socket.accepts(IpAddr::from([127, 0, 0, 1])))
+}
+
+/// An address and its port as people write it.
+pub(crate) fn name(socket: &Socket) -> String {
+    SocketAddr::new(socket.address, socket.port).to_string()
+}
+
+fn listeners(
+    port: PortNumber,
+    holdings: &[Holding],
+    run: Option<&RunRow>,
+    source: &dyn Source,
+    notes: &mut BTreeSet<EvidenceNote>,
+) -> (Vec<Listener>, Vec<HolderView>) {
+    let mut by_process: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    let mut unseen = Vec::new();
+    for holding in holdings {
+        let name = name(&holding.socket);
+        for holder in &holding.holders {
+            let names = by_process.entry(holder.process).or_default();
+            if !names.contains(&name) {
+                names.push(name.clone());
+            }
+        }
+        if holding.holders.is_empty() {
+            let note = match holding.visibility {
+                Visibility::Visible | Visibility::NotVisible => EvidenceNote::HolderNotVisible,
+                Visibility::NotObservable { .. } => EvidenceNote::HolderNotObservable,
+                Visibility::Unknown(_) => EvidenceNote::Deadline,
+            };
+            notes.insert(note);
+            unseen.push(HolderView { name, uid: holding.socket.uid, note });
+        }
+    }
+    let tree = run.map(Tree::of);
+    let listeners = by_process
+        .into_iter()
+        .filter_map(|(id, mut names)| {
+            names.sort();
+            let process = source.process(id.pid).ok().flatten().filter(|process| process.id == id);
+            let ownership: Ownership = match &tree {
+                Some(tree) => tree.owns(id, source),
+                None => ownership::unowned(),
+            };
+            Some(Listener {
+                pid: Pid::new(id.pid)?,
+                port,
+                command: process.as_ref().map(|process| process.name.clone()),
+                names,
+                process: process.map(|process| view(&process)).flatten(),
+                ownership,
+            })
+        })
+        .collect();
+    (listeners, unseen)
+}
+
+/// A process as protocol 1 shows it.
+pub(crate) fn view(process: &portreeve_evidence::Process) -> Option<ProcessView> {
+    let started =
+        jiff::Timestamp::from_millisecond(process.started_at_unix_ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    Some(ProcessView {
+        pid: Pid::new(process.id.pid)?,
+        parent_pid: process.parent,
+        uid: process.uid,
+        start_time: crate::clock::stamp(started),
+        executable: process.executable.clone().unwrap_or_default(),
+        command: process.name.clone(),
+        working_directory: process.working_directory.clone().unwrap_or_default(),
+    })
+}
+
+fn list(
+    asked: &Asked<'_>,
+    filter: &PortFilter,
+    cut: &Cut<PortNumber>,
+) -> Result<PageOf<InventoryEntry>, Failure> {
+    let daemon = asked.daemon;
+    let source = daemon.evidence();
+    let deadline = Deadline::after(ALL);
+    if let Some(port) = filter.port {
+        let skip = cut.after().is_some_and(|after| *after >= port);
+        let entry = if skip { None } else { Some(get(asked, PortRef { port })?) };
+        let found = entry.filter(|e| e.classification != Classification::Available && suits(filter, e));
+        return cut.page(found.map(|entry| Ok((port, entry))));
+    }
+    let first = cut.after().map_or(1, |after| u32::from(after.get()) + 1);
+    let sockets = source.listening(&deadline).map_err(|unknown| crate::fault::of_evidence(&unknown))?;
+    let mut listening: BTreeMap<u16, Vec<Socket>> = BTreeMap::new();
+    for socket in sockets {
+        if u32::from(socket.port) >= first {
+            listening.entry(socket.port).or_default().push(socket);
+        }
+    }
+    // Only what the filter can let through is looked at.
+    let needs_claim = filter.claimed == Some(true)
+        || filter.project.is_some()
+        || filter.workspace.is_some()
+        || filter.component.is_some()
+        || filter.service.is_some()
+        || filter.endpoint.is_some();
+    let mut ports: BTreeSet<u16> = daemon.read(|conn| spoken_for(conn, first))?;
+    if filter.listening == Some(true) {
+        ports.retain(|port| listening.contains_key(port));
+    }
+    if !needs_claim {
+        ports.extend(listening.keys());
+    }
+    let ports: Vec<u16> = ports.into_iter().collect();
+    let mut found = Vec::new();
+    let wanted = cut.fetch();
+    let mut stretch = STRETCH.min(wanted.saturating_add(8));
+    let mut rest = ports.as_slice();
+    while !rest.is_empty() && found.len() < wanted {
+        let (now, later) = rest.split_at(stretch.min(rest.len()));
+        rest = later;
+        stretch = STRETCH;
+        let recorded: Vec<(PortNumber, Recorded)> = daemon.read(|conn| {
+            now.iter()
+                .filter_map(|port| PortNumber::new(*port))
+                .map(|port| Ok((port, recorded(conn, port)?)))
+                .collect::<Result<_, Failure>>()
+        })?;
+        let here: Vec<Socket> =
+            now.iter().filter_map(|port| listening.get(port)).flatten().copied().collect();
+        let mut holdings: BTreeMap<u16, Vec<Holding>> = BTreeMap::new();
+        for holding in source.holdings(&here, Search::Known, &deadline) {
+            holdings.entry(holding.socket.port).or_default().push(holding);
+        }
+        for (port, recorded) in recorded {
+            let entry = judge(
+                daemon,
+                port,
+                recorded,
+                holdings.remove(&port.get()).unwrap_or_default(),
+                BTreeSet::new(),
+            );
+            if entry.classification != Classification::Available && suits(filter, &entry) {
+                found.push((port, entry));
+            }
+        }
+    }
+    cut.page(found.into_iter().map(Ok))
+}
+
+/// Every port from `first` on that a claim, a pending lease or a confirmed run has.
+fn spoken_for(conn: &Connection, first: u32) -> Result<BTreeSet<u16>, Failure> {
+    let mut ports = BTreeSet::new();
+    for sql in [
+        "SELECT assigned_port FROM claim WHERE assigned_port >= ?1",
+        "SELECT port FROM lease WHERE state = 'pending' AND port >= ?1",
+        "SELECT port FROM run WHERE state = 'confirmed' AND port >= ?1",
+    ] {
+        ports.extend(rows::all(conn, sql, [first], |row| row.get::<_, u16>(0))?);
+    }
+    Ok(ports)
+}
+
+fn suits(filter: &PortFilter, entry: &InventoryEntry) -> bool {
+    let identity = entry.claim.as_ref().map(|claim| &claim.identity);
+    let is = |wanted: Option<&str>, has: Option<&str>| wanted.is_none_or(|wanted| has == Some(wanted));
+    let component = filter.component.as_ref().or(filter.service.as_ref());
+    let listens = !entry.listeners.is_empty() || !entry.holders.is_empty();
+    filter.classification.is_none_or(|c| c == entry.classification)
+        && filter.claimed.is_none_or(|claimed| claimed == identity.is_some())
+        && filter.listening.is_none_or(|listening| listening == listens)
+        && is(filter.project.as_ref().map(|n| n.as_str()), identity.map(|i| i.project.as_str()))
+        && is(filter.workspace.as_deref(), identity.map(|i| i.workspace_root.as_str()))
+        && is(component.map(|n| n.as_str()), identity.map(|i| i.component.as_str()))
+        && is(filter.endpoint.as_ref().map(|n| n.as_str()), identity.map(|i| i.endpoint.as_str()))
+}

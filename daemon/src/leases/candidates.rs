@@ -1,0 +1,263 @@
+//! Choosing a port: which ones a claim may get, in order, and why not the ones before.
+//!
+//! What was wanted comes first (the preferred port, the assigned one), then the pool from below: the automatic
+//! ranges without excluded ports, without the ones that browsers refuse, without the range from which outgoing
+//! connections take theirs.
+//! A candidate is free when no table shows a listener, a strict bind works, and nobody answers on it.
+
+use crate::Daemon;
+use crate::fault::{of_evidence, of_sql};
+use crate::inventory;
+use crate::pool::Considered;
+use crate::rows;
+use portreeve_evidence::{Deadline, PortFacts, Probe, Unknown, is_bad_port};
+use portreeve_leases::{Holder, InsteadOf, WhyNot};
+use portreeve_records::{Claim, ClaimIdentity, PortNumber};
+use portreeve_registry::Failure;
+use portreeve_settings::Settings;
+use rusqlite::Connection;
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// How long looking for a port may take.
+const SEARCH: Duration = Duration::from_secs(5);
+
+/// What is wanted.
+pub(crate) struct Wanted<'a> {
+    pub(crate) identity: &'a ClaimIdentity,
+    pub(crate) claim: Option<&'a Claim>,
+    pub(crate) preferred: Option<PortNumber>,
+    pub(crate) exact: Option<PortNumber>,
+    /// Ports that this claim met an unseen holder on.
+    pub(crate) set_aside: &'a HashSet<u16>,
+}
+
+/// The port that was chosen, marked until the choice is dropped.
+pub(crate) struct Choice<'a> {
+    pub(crate) considered: Considered<'a>,
+    pub(crate) instead_of: Option<InsteadOf>,
+}
+
+/// Why there is no port.
+pub(crate) enum NoPort {
+    /// The exact port is taken.
+    Taken(InsteadOf),
+    /// Whether the exact port is free can't be told.
+    Unknown(Unknown),
+    /// The pool has none left.
+    Exhausted,
+    /// Something else failed.
+    Failed(Failure),
+}
+
+impl From<Failure> for NoPort {
+    fn from(failure: Failure) -> NoPort {
+        NoPort::Failed(failure)
+    }
+}
+
+/// Chooses a port.
+pub(crate) fn choose<'a>(daemon: &'a Daemon, wanted: &Wanted<'_>) -> Result<Choice<'a>, NoPort> {
+    let deadline = Deadline::after(SEARCH);
+    let source = daemon.evidence();
+    let sockets = source.listening(&deadline).map_err(|unknown| of_evidence(&unknown))?;
+    let facts = source.facts().map_err(|unknown| of_evidence(&unknown))?;
+    let search = Search {
+        daemon,
+        wanted,
+        deadline,
+        facts,
+        settings: &daemon.settings(),
+        listening: sockets.iter().map(|socket| socket.port).collect(),
+    };
+    let assigned = wanted.claim.and_then(|claim| claim.assigned_port);
+    if let Some(exact) = wanted.exact {
+        return match search.wish(exact, assigned == Some(exact)) {
+            Ok(considered) => Ok(Choice { considered, instead_of: None }),
+            Err(Passed::For(reason)) => Err(NoPort::Taken(search.tell(exact, reason)?)),
+            Err(Passed::Unknown(unknown)) => Err(NoPort::Unknown(unknown)),
+        };
+    }
+    // The preferred port is gone back to once it is free; the assigned one is kept otherwise.
+    let mut wishes: Vec<PortNumber> = wanted.preferred.into_iter().chain(assigned).collect();
+    wishes.dedup();
+    let mut instead_of = None;
+    for port in wishes {
+        match search.unruled(port).and_then(|()| search.wish(port, assigned == Some(port))) {
+            Ok(considered) => return Ok(Choice { considered, instead_of }),
+            Err(passed) if instead_of.is_none() => {
+                let reason = match passed {
+                    Passed::For(reason) => reason,
+                    Passed::Unknown(_) => WhyNot::HeldUnseen,
+                };
+                instead_of = Some(search.tell(port, reason)?);
+            }
+            Err(_) => {}
+        }
+    }
+    let considered = search.pool()?.ok_or(NoPort::Exhausted)?;
+    Ok(Choice { considered, instead_of })
+}
+
+enum Passed {
+    For(WhyNot),
+    Unknown(Unknown),
+}
+
+struct Search<'a, 'w> {
+    daemon: &'a Daemon,
+    wanted: &'w Wanted<'w>,
+    deadline: Deadline,
+    facts: PortFacts,
+    settings: &'w Settings,
+    listening: HashSet<u16>,
+}
+
+impl<'a> Search<'a, '_> {
+    /// Refuses what a rule forbids unless it is the exact port: one that browsers refuse, and one that was only
+    /// ever chosen for the claim and has been excluded since.
+    fn unruled(&self, port: PortNumber) -> Result<(), Passed> {
+        if is_bad_port(port.get()) {
+            Err(Passed::For(WhyNot::BadPort))
+        } else if self.wanted.preferred != Some(port) && self.settings.excluded_ports.contains(&port) {
+            Err(Passed::For(WhyNot::Excluded))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Takes a port that was asked for by number, if it is free; excluded and ephemeral ones too.
+    fn wish(&self, port: PortNumber, own: bool) -> Result<Considered<'a>, Passed> {
+        let number = port.get();
+        let mark = self.daemon.pool().mark(number);
+        if mark.pending() {
+            return Err(Passed::For(WhyNot::Leased));
+        }
+        if mark.assigned() && !own {
+            return Err(Passed::For(WhyNot::Assigned));
+        }
+        if self.wanted.set_aside.contains(&number) {
+            return Err(Passed::For(WhyNot::SetAside));
+        }
+        if self.listening.contains(&number) {
+            return Err(Passed::For(WhyNot::Listening));
+        }
+        let considered = self.daemon.pool().consider(number).ok_or(Passed::For(WhyNot::Leased))?;
+        self.try_out(number, true)?;
+        Ok(considered)
+    }
+
+    /// Tries the port itself: whether it can be bound, and whether nobody answers on it.
+    fn try_out(&self, port: u16, settling_will_do: bool) -> Result<(), Passed> {
+        let source = self.daemon.evidence();
+        match source.probe(port, &self.deadline) {
+            Probe::Free => {}
+            Probe::Settling if settling_will_do => {}
+            Probe::Settling | Probe::Held => return Err(Passed::For(self.held(port))),
+            Probe::Privileged => return Err(Passed::For(WhyNot::Privileged)),
+            Probe::Unknown(unknown) => return Err(Passed::Unknown(unknown)),
+        }
+        match source.answers(port, &self.deadline) {
+            Ok(from) if from.is_empty() => Ok(()),
+            Ok(_) => Err(Passed::For(WhyNot::Forwarded)),
+            Err(unknown) => Err(Passed::Unknown(unknown)),
+        }
+    }
+
+    /// A port that can't be bound: by a listener that came in the meantime, or by somebody unseen.
+    fn held(&self, port: u16) -> WhyNot {
+        match self.daemon.evidence().listening_on(port, &self.deadline) {
+            Ok(sockets) if !sockets.is_empty() => WhyNot::Listening,
+            _ => WhyNot::HeldUnseen,
+        }
+    }
+
+    /// The first free port of the pool.
+    fn pool(&self) -> Result<Option<Considered<'a>>, NoPort> {
+        let excluded: HashSet<u16> = self.settings.excluded_ports.iter().map(|port| port.get()).collect();
+        let mut tried: HashSet<u16> = HashSet::new();
+        loop {
+            if self.deadline.passed() {
+                let failure = Failure::new(
+                    portreeve_registry::FailureClass::EvidenceUnavailable,
+                    format!("no free port was found within {} s", SEARCH.as_secs()),
+                );
+                return Err(NoPort::Failed(failure));
+            }
+            let ports = self.settings.automatic_port_ranges.iter().flat_map(|r| r.start.get()..=r.end.get());
+            let suits = |port: u16| {
+                !tried.contains(&port)
+                    && !self.listening.contains(&port)
+                    && !self.facts.ephemeral.contains(&port)
+                    && !excluded.contains(&port)
+                    && !is_bad_port(port)
+                    && !self.wanted.set_aside.contains(&port)
+            };
+            let Some(considered) = self.daemon.pool().next(ports, suits) else { return Ok(None) };
+            match self.try_out(considered.port(), false) {
+                Ok(()) => return Ok(Some(considered)),
+                Err(_) => tried.insert(considered.port()),
+            };
+        }
+    }
+
+    /// Who has the port that was passed over.
+    fn tell(&self, port: PortNumber, reason: WhyNot) -> Result<InsteadOf, Failure> {
+        let holder = match reason {
+            WhyNot::Assigned | WhyNot::Leased | WhyNot::Listening => self.holder(port)?,
+            _ => None,
+        };
+        Ok(InsteadOf { port, reason, holder })
+    }
+
+    fn holder(&self, port: PortNumber) -> Result<Option<Holder>, Failure> {
+        let recorded = self.daemon.read(|conn| inventory::recorded(conn, port))?;
+        let entry = inventory::entry(self.daemon, port, recorded);
+        let mut holder = Holder::default();
+        if let Some(claim) = &entry.claim {
+            let identity = &claim.identity;
+            holder.workspace_root = Some(identity.workspace_root.as_str().to_owned());
+            holder.component = Some(identity.component.as_str().to_owned());
+            holder.since = Some(claim.updated_at.clone());
+            holder.same_workspace = Some(identity.workspace_root == self.wanted.identity.workspace_root);
+        }
+        if let Some(run) = &entry.run {
+            holder.since = Some(run.confirmed_at.clone());
+        }
+        if let Some(listener) = entry.listeners.first() {
+            holder.pid = Some(listener.pid);
+            holder.command = listener.command.clone().filter(|command| !command.is_empty());
+            if entry.claim.is_none() {
+                let process = listener.process.as_ref();
+                holder.workspace_root =
+                    process.map(|p| p.working_directory.clone()).filter(|d| !d.is_empty());
+                holder.since = process.map(|p| p.start_time.clone());
+            }
+        }
+        Ok((holder != Holder::default()).then_some(holder))
+    }
+}
+
+/// The ports that a claim met an unseen holder on and that are still set aside.
+pub(crate) fn set_aside(
+    conn: &Connection,
+    claim: &Claim,
+    boot_ms: i64,
+    boot_id: &str,
+) -> Result<HashSet<u16>, Failure> {
+    let sql = "SELECT port FROM set_aside WHERE claim_id = ?1 AND boot_id = ?2 AND until_boot_ms > ?3";
+    let params = rusqlite::params![claim.id.to_string(), boot_id, boot_ms];
+    conn.prepare_cached(sql)
+        .and_then(|mut s| s.query_map(params, |row| row.get(0)).and_then(|rows| rows.collect()))
+        .map_err(of_sql)
+}
+
+/// Drops what is set aside no longer.
+pub(crate) fn forget_set_aside(conn: &Connection, boot_ms: i64, boot_id: &str) -> Result<(), Failure> {
+    rows::change(
+        conn,
+        "DELETE FROM set_aside WHERE boot_id <> ?1 OR until_boot_ms <= ?2",
+        rusqlite::params![boot_id, boot_ms],
+    )
+    .map(drop)
+}

@@ -1,0 +1,160 @@
+//! Whose a listener is: the rules by which a confirmed run proves, or doesn't prove, that a process is its own.
+//!
+//! A listener is the run's if its process is the confirmed root, one of the listeners that were confirmed, or
+//! descends from one of them; or if it shares session or process group with a remembered process that lives:
+//! launchers exit, shells background, and then the line of parents ends at a reaper.
+
+use crate::rows::{Known, RunRow};
+use portreeve_evidence::{Liveness, ProcessId, Source, Unknown};
+use portreeve_records::{Ownership, OwnershipReason, Pid};
+
+/// What of a run still lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// The root or a remembered listener lives.
+    Alive,
+    /// All of them have ended: the run is over.
+    Over,
+    /// Nobody is seen to live, and somebody couldn't be looked at.
+    Unknown(Unknown),
+}
+
+/// Looks whether a run goes on. Costs one small read a process until one lives.
+pub(crate) fn life(run: &RunRow, boot_id: &str, source: &dyn Source) -> Life {
+    if run.boot_id != boot_id {
+        return Life::Over;
+    }
+    let mut unknown = None;
+    for process in run.processes() {
+        match source.alive(process) {
+            Liveness::Alive => return Life::Alive,
+            Liveness::Gone => {}
+            Liveness::Unknown(why) => unknown = Some(why),
+        }
+    }
+    unknown.map_or(Life::Over, Life::Unknown)
+}
+
+/// The claim to ownership that a run, or a run about to be confirmed, makes.
+pub(crate) struct Tree<'a> {
+    pub(crate) root: Option<ProcessId>,
+    pub(crate) known: &'a [Known],
+}
+
+impl<'a> Tree<'a> {
+    pub(crate) fn of(run: &'a RunRow) -> Tree<'a> {
+        Tree { root: run.root, known: &run.listeners }
+    }
+
+    /// Whether `process` belongs to the tree, and by which line.
+    pub(crate) fn owns(&self, process: ProcessId, source: &dyn Source) -> Ownership {
+        let lineage = match source.lineage(process.pid, self.root.map(|root| root.pid)) {
+            Ok(lineage) => lineage,
+            Err(_) => return refused(OwnershipReason::ProcessUnobservable, vec![process.pid]),
+        };
+        let Some(own) = lineage.chain.first().filter(|kin| kin.id == process).copied() else {
+            return refused(OwnershipReason::ProcessUnobservable, vec![process.pid]);
+        };
+        let line: Vec<u32> = lineage.chain.iter().map(|kin| kin.id.pid).collect();
+        let known = |id: ProcessId| self.root == Some(id) || self.known.iter().any(|k| k.id == id);
+        if let Some(end) = lineage.chain.iter().position(|kin| known(kin.id)) {
+            return verified(line[..=end].to_vec());
+        }
+        // The line of parents misses the root: a survivor of the same session or group still vouches.
+        let vouches = |k: &&Known| {
+            (k.session == own.session || k.group == own.group) && source.alive(k.id) == Liveness::Alive
+        };
+        if self.known.iter().any(|k| vouches(&k)) {
+            return verified(vec![process.pid]);
+        }
+        if let Some(root) = self.root
+            && (own.session == root.pid || own.group == root.pid)
+            && source.alive(root) == Liveness::Alive
+        {
+            return verified(vec![process.pid, root.pid]);
+        }
+        match self.root {
+            Some(root) if matches!(source.kin(root.pid), Ok(Some(kin)) if kin.id != root) => {
+                refused(OwnershipReason::RootProcessChanged, vec![process.pid])
+            }
+            _ => refused(OwnershipReason::NotInRunLineage, vec![process.pid]),
+        }
+    }
+}
+
+fn pids(line: Vec<u32>) -> Vec<Pid> {
+    line.into_iter().filter_map(Pid::new).collect()
+}
+
+fn verified(line: Vec<u32>) -> Ownership {
+    Ownership { verified: true, reason: OwnershipReason::Verified, lineage: pids(line) }
+}
+
+fn refused(reason: OwnershipReason, line: Vec<u32>) -> Ownership {
+    Ownership { verified: false, reason, lineage: pids(line) }
+}
+
+/// A listener for which there is no run at all.
+pub(crate) fn unowned() -> Ownership {
+    refused(OwnershipReason::NoConfirmedRunEvidence, Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use portreeve_evidence::simulated::Simulated;
+
+    fn reason(tree: &Tree<'_>, id: ProcessId, machine: &Simulated) -> OwnershipReason {
+        tree.owns(id, machine).reason
+    }
+
+    #[test]
+    fn a_descendant_of_the_root_is_its_own_and_a_stranger_is_not() {
+        let machine = Simulated::new();
+        let root = machine.start(100, 1);
+        machine.start(101, 100);
+        let server = machine.start(102, 101);
+        machine.start(200, 1);
+        machine.change(200, |p| (p.session, p.group) = (200, 200));
+        let stranger = machine.process(200).unwrap().unwrap().id;
+        machine.change(100, |p| (p.session, p.group) = (100, 100));
+        let tree = Tree { root: Some(root), known: &[] };
+        assert_eq!(reason(&tree, server, &machine), OwnershipReason::Verified);
+        assert_eq!(
+            tree.owns(server, &machine).lineage.iter().map(|p| p.get()).collect::<Vec<_>>(),
+            [102, 101, 100]
+        );
+        assert_eq!(reason(&tree, stranger, &machine), OwnershipReason::NotInRunLineage);
+    }
+
+    #[test]
+    fn a_survivor_of_its_launcher_is_still_its_own() {
+        let machine = Simulated::new();
+        let root = machine.start(100, 1);
+        machine.change(100, |p| (p.session, p.group) = (100, 100));
+        let server = machine.start(101, 100);
+        let known = [Known { id: server, session: 100, group: 100 }];
+        machine.end(100);
+        let tree = Tree { root: Some(root), known: &known };
+        assert_eq!(reason(&tree, server, &machine), OwnershipReason::Verified);
+        // A worker that the surviving server started afterwards, and one that only shares its session.
+        let worker = machine.start(103, 101);
+        assert_eq!(reason(&tree, worker, &machine), OwnershipReason::Verified);
+        let sibling = machine.start(104, 1);
+        machine.change(104, |p| (p.session, p.group) = (100, 104));
+        assert_eq!(reason(&tree, sibling, &machine), OwnershipReason::Verified);
+        machine.end(101);
+        assert_eq!(reason(&tree, sibling, &machine), OwnershipReason::NotInRunLineage);
+    }
+
+    #[test]
+    fn a_root_pid_that_is_another_process_proves_nothing() {
+        let machine = Simulated::new();
+        let root = machine.start(100, 1);
+        let child = machine.start(100, 1);
+        assert_ne!(root, child);
+        machine.change(100, |p| (p.session, p.group) = (7, 7));
+        let tree = Tree { root: Some(root), known: &[] };
+        assert_eq!(reason(&tree, child, &machine), OwnershipReason::RootProcessChanged);
+    }
+}
