@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::Unknown;
+use crate::{Unknown, Why};
 
 /// A process, within one boot: its pid, and its start in clock ticks since boot (field 22 of
 /// `/proc/PID/stat`, see proc_pid_stat(5)). A pid that is used again has another start.
@@ -117,7 +117,13 @@ pub(crate) fn climb(
     let mut lineage = Lineage { chain: Vec::new(), reached: false };
     let mut next = pid;
     while next != 0 && lineage.chain.len() < MAX_LINEAGE {
-        let Some(kin) = look(next)? else { break };
+        let kin = match look(next) {
+            Ok(Some(kin)) => kin,
+            Ok(None) => break,
+            // Above are others' processes, as sshd of a login shell: the climb has got as far as it goes.
+            Err(Unknown { why: Why::Hidden | Why::Denied, .. }) if !lineage.chain.is_empty() => break,
+            Err(unknown) => return Err(unknown),
+        };
         if let Some(below) = lineage.chain.last()
             && (kin.id.start_ticks > below.id.start_ticks || lineage.contains(kin.id))
         {
@@ -220,6 +226,15 @@ mod tests {
         // 10 is younger than its supposed child: another process under a reused pid.
         let reused = [kin(10, 1, 50), kin(11, 10, 6)];
         assert_eq!(pids(&climb_in(&reused, 11, Some(10)).chain), [11]);
+    }
+
+    #[test]
+    fn a_climb_ends_below_what_is_hidden_and_fails_only_at_its_foot() {
+        let unknown = Unknown::new(crate::Reading::Process(10), Why::Hidden);
+        let look = |pid| if pid == 11 { Ok(Some(kin(11, 10, 6))) } else { Err(unknown) };
+        let lineage = climb(11, Some(10), look).expect("as far as it goes");
+        assert_eq!((pids(&lineage.chain), lineage.reached), (vec![11], false));
+        assert_eq!(climb(10, None, look), Err(unknown));
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub trait Source: Send + Sync {
     /// One process' place among the others, by a single small read; `None` if nobody has the pid.
     fn kin(&self, pid: u32) -> Result<Option<Kin>, Unknown>;
 
-    /// The process and its parents upwards, until `stop_at` was met, or the top, or 64 of them.
+    /// The process and its parents upwards, until `stop_at` was met, or the top, or 64 of them, or one that
+    /// `/proc` hides from this user.
     ///
     /// A process whose parent has exited is a child of some reaper, and its lineage then misses the root it
     /// was started by: session and group of [`Kin`] still tell.

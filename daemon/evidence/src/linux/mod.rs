@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 
 use crate::{
     Deadline, Holding, Kin, Lineage, Liveness, NoPidfd, PortFacts, Probe, Process, ProcessId, Reading,
@@ -52,6 +52,26 @@ impl Linux {
             memory: Memory::default(),
             boot_id: OnceLock::new(),
         })
+    }
+}
+
+/// Reads a process. That `/proc` doesn't show it is believed only if the kernel, asked whether it could be
+/// signalled, doesn't know it either: `hidepid` makes living processes vanish from `/proc`.
+fn present<T>(pid: u32, read: impl Fn() -> Result<Option<T>, Errno>) -> Result<Option<T>, Unknown> {
+    let what = Reading::Process(pid);
+    let read = || read().map_err(|error| Unknown::os(what, error));
+    if let Some(found) = read()? {
+        return Ok(Some(found));
+    }
+    let Some(known) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+    if test_kill_process(known) == Err(Errno::SRCH) {
+        return Ok(None);
+    }
+    // It may have started in between.
+    match read()? {
+        Some(found) => Ok(Some(found)),
+        None if test_kill_process(known) == Err(Errno::SRCH) => Ok(None),
+        None => Err(Unknown::new(what, Why::Hidden)),
     }
 }
 
@@ -94,12 +114,11 @@ impl Source for Linux {
     }
 
     fn process(&self, pid: u32) -> Result<Option<Process>, Unknown> {
-        shown::process(&self.procfs, pid).map_err(|error| Unknown::os(Reading::Process(pid), error))
+        present(pid, || shown::process(&self.procfs, pid))
     }
 
     fn kin(&self, pid: u32) -> Result<Option<Kin>, Unknown> {
-        let place = self.procfs.place(pid).map_err(|error| Unknown::os(Reading::Process(pid), error))?;
-        Ok(place.map(|place| place.kin))
+        Ok(present(pid, || self.procfs.place(pid))?.map(|place| place.kin))
     }
 
     fn lineage(&self, pid: u32, stop_at: Option<u32>) -> Result<Lineage, Unknown> {

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 
-use portreeve_evidence::{Holding, Kernel, Search, Source, Visibility, Why};
+use portreeve_evidence::{
+    Holding, Kernel, Liveness, ProcessId, Reading, Search, Source, Unknown, Visibility, Why,
+};
 
 use crate::actor::{Actor, bound};
 use crate::isolation::{in_own_network, run, with_own_mounts};
@@ -271,20 +273,36 @@ fn an_undumpable_holder_is_not_observable() {
     assert_eq!((process.executable, process.working_directory, process.net_ns_same), (None, None, None));
 }
 
-#[test]
-fn an_undumpable_child_makes_the_holders_incomplete() {
+/// A holder, and a related process that can't be looked into: so there may be more holders than are seen.
+fn check_related(start: impl FnOnce(&mut Actor) -> (u32, Option<Actor>), has_it: bool) {
     let port = free_port();
     let mut parent = Actor::start();
     parent.ask(&format!("listen 127.0.0.1 {port}"));
     assert!(holdings(&kernel(), port, Search::Every)[0].complete);
-    let child = parent.number("child undumpable");
+    let (related, _kept) = start(&mut parent);
     let found = holdings(&kernel(), port, Search::Every);
-    if is_root() {
-        assert_eq!(pids(&found[0]), sorted([parent.pid(), child]));
+    if is_root() && has_it {
+        assert_eq!(pids(&found[0]), sorted([parent.pid(), related]));
     } else {
         assert_eq!(pids(&found[0]), [parent.pid()]);
     }
     assert_eq!(found[0].complete, is_root());
+}
+
+#[test]
+fn an_undumpable_child_makes_the_holders_incomplete() {
+    check_related(|parent| (parent.number("child undumpable own-group"), None), true);
+}
+
+#[test]
+fn an_undumpable_process_of_the_group_makes_the_holders_incomplete() {
+    let start = |parent: &mut Actor| {
+        let group = i32::try_from(parent.pid()).expect("a pid");
+        let mut other = Actor::from(Actor::command("/proc/self/exe").process_group(group));
+        other.ask("undumpable");
+        (other.pid(), Some(other))
+    };
+    check_related(start, false);
 }
 
 #[test]
@@ -342,7 +360,8 @@ fn under_hidepid_another_users_holder_is_not_observable() {
         let mut command = std::process::Command::new("/proc/self/exe");
         command
             .args(["--exact", "holders::inside_hidepid", "--nocapture"])
-            .env("PORTREEVE_EVIDENCE_HIDDEN_PORT", port.to_string());
+            .env("PORTREEVE_EVIDENCE_HIDDEN_PORT", port.to_string())
+            .env("PORTREEVE_EVIDENCE_HIDDEN_PID", roots.pid().to_string());
         // The group too: members of group 0 are exempt from hidepid.
         command.uid(NOBODY).gid(NOBODY);
         let output = output(&mut command).expect("this binary can be run");
@@ -359,7 +378,18 @@ fn inside_hidepid() {
         return;
     };
     let kernel = kernel();
-    assert!(kernel.kin(1).expect("an absence is no error").is_none(), "pid 1 is hidden");
+    // Processes of others are hidden, and not taken for dead.
+    assert!(!std::path::Path::new("/proc/1").exists());
+    let roots: u32 = std::env::var("PORTREEVE_EVIDENCE_HIDDEN_PID").expect("told").parse().expect("a pid");
+    for pid in [1, roots] {
+        let hidden = Unknown::new(Reading::Process(pid), Why::Hidden);
+        assert_eq!(kernel.kin(pid), Err(hidden));
+        assert_eq!(kernel.process(pid), Err(hidden));
+        assert_eq!(kernel.alive(ProcessId { pid, start_ticks: 1 }), Liveness::Unknown(hidden));
+    }
+    assert_eq!(kernel.kin(i32::MAX.unsigned_abs()), Ok(None), "this one is not there at all");
+    let lineage = kernel.lineage(std::process::id(), Some(1)).expect("as far as it goes");
+    assert!(!lineage.chain.is_empty() && !lineage.reached);
     let found = holdings(&kernel, port, Search::Every);
     assert_eq!(found.len(), 1, "the table shows it");
     assert_eq!(found[0].visibility, Visibility::NotObservable { reason: Why::Hidden });

@@ -250,6 +250,21 @@ fn asking_whether_somebody_answers_does_not_hold_the_port() {
 }
 
 #[test]
+fn asking_whether_somebody_answers_leaves_no_time_wait() {
+    let port = free_port();
+    let listener = TcpListener::bind((V4, port)).expect("a free port");
+    assert_eq!(kernel().answers(port, &deadline()), Ok(vec![V4]));
+    drop(listener.accept());
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("readable");
+    let peer = format!("0100007F:{port:04X}");
+    let left = table.lines().filter(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(2) == Some(&peer.as_str()) && fields.get(3) == Some(&"06")
+    });
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
 fn a_port_in_the_ephemeral_range_never_answers_itself() {
     in_own_network("a_port_in_the_ephemeral_range_never_answers_itself", || {
         // The only source port there is: a connect to it meets itself.
