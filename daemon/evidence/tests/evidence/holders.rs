@@ -356,7 +356,7 @@ fn under_hidepid_another_users_holder_is_not_observable() {
     roots.ask(&format!("listen 127.0.0.1 {port}"));
     with_own_mounts(name, || {
         // The inner case, in this mount namespace, as an unprivileged user.
-        run("mount", &["-t", "proc", "-o", "hidepid=2", "proc", "/proc"]);
+        assert!(run("mount", &["-t", "proc", "-o", "hidepid=2", "proc", "/proc"]));
         let mut command = std::process::Command::new("/proc/self/exe");
         command
             .args(["--exact", "holders::inside_hidepid", "--nocapture"])

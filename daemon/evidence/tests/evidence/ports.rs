@@ -8,7 +8,7 @@ use portreeve_evidence::{Probe, Source, is_bad_port};
 
 use crate::actor::bound;
 use crate::isolation::{in_own_network, in_thread, refuse_sockets, run};
-use crate::support::{deadline, free_port, is_root, kernel, listening_on, no_copies, output, until};
+use crate::support::{deadline, free_port, is_root, kernel, listening_on, no_copies, until};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
@@ -295,11 +295,9 @@ fn forwarded_by_nat_answers_without_a_listener() {
             "--to-ports",
             "9090",
         ];
-        let done =
-            [("nft", [rule].as_slice()), ("iptables", &legacy)].into_iter().any(|(program, arguments)| {
-                let ran = output(std::process::Command::new(program).args(arguments));
-                ran.is_ok_and(|output| output.status.success())
-            });
+        let done = [("nft", [rule].as_slice()), ("iptables", &legacy)]
+            .into_iter()
+            .any(|(program, arguments)| run(program, arguments));
         if !done {
             println!("not run (needs nft or iptables, and NAT in the kernel): {name}");
             return;
@@ -347,7 +345,7 @@ fn without_ipv6_sockets_of_our_own_a_v6_holder_is_still_seen() {
 #[test]
 fn with_ipv6_disabled_by_setting_the_probe_still_works() {
     in_own_network("with_ipv6_disabled_by_setting_the_probe_still_works", || {
-        run("sysctl", &["-q", "-w", "net.ipv6.conf.all.disable_ipv6=1"]);
+        std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("root, own network");
         assert!(bound(V6, 8080, &[]).is_err(), "there is no ::1");
         assert_eq!(probe(8080), Probe::Free);
         for (port, address) in [(8081, "127.0.0.1"), (8082, "0.0.0.0"), (8083, "127.0.0.2")] {
@@ -374,4 +372,37 @@ fn a_probe_and_a_server_on_many_ports_agree() {
         assert!(table.iter().any(|socket| socket.port == *port));
         assert_eq!(probe(*port), Probe::Held);
     }
+}
+
+#[test]
+fn a_table_of_many_pieces_is_read_whole() {
+    // More than the kernel puts into one answer.
+    let listeners: Vec<TcpListener> =
+        (0..600).map(|_| TcpListener::bind((V4, 0)).expect("loopback")).collect();
+    let table = kernel().listening(&deadline()).expect("readable");
+    for listener in &listeners {
+        let port = listener.local_addr().expect("bound").port();
+        let rows = table.iter().filter(|socket| socket.port == port && socket.address == V4);
+        assert_eq!(rows.count(), 1, "{port}");
+    }
+}
+
+#[test]
+fn sockets_that_come_and_go_never_spoil_a_reading() {
+    let port = free_port();
+    let _listener = TcpListener::bind((V4, port)).expect("a free port");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let ordering = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(ordering) {
+                drop(TcpListener::bind((V4, 0)));
+            }
+        });
+        let whole =
+            |_| kernel().listening(&deadline()).expect("readable").iter().any(|socket| socket.port == port);
+        let all = (0..200).all(whole);
+        stop.store(true, ordering);
+        assert!(all);
+    });
 }
