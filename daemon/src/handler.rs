@@ -10,10 +10,8 @@ use portreeve_registry::{
 };
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Every handler that is linked in.
-#[expect(unsafe_code, reason = "linkme places the slice in a linker section of its own")]
 #[linkme::distributed_slice]
 pub static HANDLERS: [Handler];
 
@@ -31,7 +29,7 @@ pub struct Handler {
     pub(crate) run: fn(&Asked<'_>, Args) -> Result<Value, Failure>,
 }
 
-/// Who asks, and until when.
+/// Who asks.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// The call's id.
@@ -40,8 +38,6 @@ pub(crate) struct Caller {
     pub(crate) origin: Option<Origin>,
     /// The process at the other end of the socket, where the system tells.
     pub(crate) pid: Option<Pid>,
-    /// When the answer is due.
-    pub(crate) deadline: Instant,
 }
 
 /// One call: the daemon, and who asks.

@@ -133,7 +133,7 @@ async fn serve(
         };
         fields.insert(name, value);
     }
-    let caller = Caller { request_id, origin, pid: peer, deadline };
+    let caller = Caller { request_id, origin, pid: peer };
     let args = Args { fields, manner };
     if !handler.blocks {
         return run(daemon, handler, caller, args);

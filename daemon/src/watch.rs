@@ -91,7 +91,10 @@ async fn ended(daemon: &Arc<Daemon>, process: ProcessId) {
     }
 }
 
-#[expect(unsafe_code, reason = "tokio's registration asks for a descriptor that stays open, which the type proves")]
+#[expect(
+    unsafe_code,
+    reason = "tokio's registration asks for a descriptor that stays open, which the type proves"
+)]
 async fn readable(fd: OwnedFd) -> std::io::Result<()> {
     // SAFETY: an `OwnedFd` is open and keeps its number until it is dropped, and the `AsyncFd` owns it.
     let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }
