@@ -1,7 +1,7 @@
 //! What follows from the processes that could not be looked into: nobody holds the socket, or we can't see
 //! who does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::path::Path;
 use super::procfs::{Place, Procfs};
@@ -11,7 +11,7 @@ use crate::{Deadline, Holding, Kin, Search, Visibility, Why};
 ///
 /// That an unreadable process may hold any socket would make every answer incomplete: an ordinary user can't
 /// look into root's. So it counts as related to a seen holder only if it could have the socket by inheritance,
-/// see [`related`]. Without a seen holder, it may be any, those of the socket's own user first.
+/// see [`Strangers::may_share`]. Without a seen holder, it may be any, those of the socket's own user first.
 pub(super) fn judge(
     procfs: &Procfs,
     unreadable: &[u32],
@@ -20,23 +20,17 @@ pub(super) fn judge(
     deadline: &Deadline,
 ) {
     let mut family = Family { procfs, known: HashMap::new() };
-    // Threads of the kernel hold no descriptors, and are unreadable to ordinary users.
-    let strangers: Vec<Kin> = unreadable
-        .iter()
-        .filter_map(|pid| family.place(*pid))
-        .filter(|place| !place.kernel_thread && !place.kin.zombie)
-        .map(|place| place.kin)
-        .collect();
+    let strangers = Strangers::of(&mut family, unreadable);
     let mut hidden = None;
     for holding in found.iter_mut() {
         if holding.holders.is_empty() {
             let hidden = *hidden.get_or_insert_with(|| hides_others(procfs));
-            holding.visibility = match obstacle(procfs, &strangers, holding.socket.uid, hidden) {
+            holding.visibility = match strangers.obstacle(holding.socket.uid, hidden) {
                 Some(reason) => Visibility::NotObservable { reason },
                 None => Visibility::NotVisible,
             };
         } else if search == Search::Every {
-            holding.complete = !strangers.iter().any(|stranger| related(&mut family, holding, stranger));
+            holding.complete = !strangers.may_share(&mut family, holding);
         }
     }
     if deadline.passed() {
@@ -45,42 +39,81 @@ pub(super) fn judge(
     }
 }
 
-fn obstacle(procfs: &Procfs, strangers: &[Kin], uid: u32, hidden: bool) -> Option<Why> {
-    let owner = |pid: u32| owner(procfs, pid);
-    let own = rustix::process::geteuid().as_raw();
-    if let Some(suspect) = strangers.iter().find(|stranger| owner(stranger.id.pid) == Some(uid)) {
-        return Some(if uid == own { Why::NotDumpable(suspect.id.pid) } else { Why::OtherUser(uid) });
-    }
-    if hidden {
-        return Some(Why::Hidden);
-    }
-    if strangers.is_empty() {
-        return None;
-    }
-    Some(if uid == own { Why::Denied } else { Why::OtherUser(uid) })
+/// The processes that could not be looked into, read once for all sockets.
+struct Strangers {
+    /// Each with its user.
+    all: Vec<(Kin, Option<u32>)>,
+    /// Everybody above them.
+    ancestors: HashSet<u32>,
+    /// Their process groups, each with the start of the youngest in it.
+    groups: HashMap<u32, u64>,
 }
 
-/// Whether an unreadable process may have inherited the socket from a holder, or a holder from it: it descends
-/// from one, or belongs to a holder's process group and is younger than some holder; or the socket was made by
-/// another user, it is that user's, and it is in the group or among the ancestors. (Unreadable ancestors of our
-/// own user are common, and no reason to doubt: the session's manager has capabilities that we haven't.)
-fn related(family: &mut Family<'_>, holding: &Holding, stranger: &Kin) -> bool {
-    let uid = holding.socket.uid;
-    let made_it =
-        uid != rustix::process::geteuid().as_raw() && owner(family.procfs, stranger.id.pid) == Some(uid);
-    for holder in &holding.holders {
-        let Some(place) = family.place(holder.process.pid) else { continue };
-        let same_group = place.kin.group != 0 && place.kin.group == stranger.group;
-        if same_group && (made_it || stranger.id.start_ticks >= holder.process.start_ticks) {
-            return true;
+impl Strangers {
+    fn of(family: &mut Family<'_>, unreadable: &[u32]) -> Self {
+        let mut strangers = Self { all: Vec::new(), ancestors: HashSet::new(), groups: HashMap::new() };
+        for pid in unreadable {
+            let Some(place) = family.place(*pid) else { continue };
+            // Threads of the kernel hold no descriptors, and are unreadable to ordinary users.
+            if place.kernel_thread || place.kin.zombie {
+                continue;
+            }
+            strangers.all.push((place.kin, owner(family.procfs, *pid)));
+            let mut above = place.kin.parent;
+            while let Some(place) = family.place(above) {
+                if !strangers.ancestors.insert(above) {
+                    break;
+                }
+                above = place.kin.parent;
+            }
+            if place.kin.group != 0 {
+                let youngest = strangers.groups.entry(place.kin.group).or_default();
+                *youngest = (*youngest).max(place.kin.id.start_ticks);
+            }
         }
-        if family.descends(stranger.parent, holder.process.pid)
-            || (made_it && family.descends(place.kin.parent, stranger.id.pid))
-        {
-            return true;
-        }
+        strangers
     }
-    false
+
+    /// What may stand between us and the holder of a socket of this user.
+    fn obstacle(&self, uid: u32, hidden: bool) -> Option<Why> {
+        let own = rustix::process::geteuid().as_raw();
+        if let Some((suspect, _)) = self.all.iter().find(|(_, owner)| *owner == Some(uid)) {
+            return Some(if uid == own { Why::NotDumpable(suspect.id.pid) } else { Why::OtherUser(uid) });
+        }
+        if hidden {
+            return Some(Why::Hidden);
+        }
+        if self.all.is_empty() {
+            return None;
+        }
+        Some(if uid == own { Why::Denied } else { Why::OtherUser(uid) })
+    }
+
+    /// Whether one of them may have inherited the socket from a holder, or a holder from it: it descends from
+    /// one, or belongs to a holder's process group and is no older; or the socket was made by another user, it
+    /// is that user's, and it is in the group or among the ancestors. (Unreadable ancestors of our own user are
+    /// common, and no reason to doubt: the session's manager has capabilities that we haven't.)
+    fn may_share(&self, family: &mut Family<'_>, holding: &Holding) -> bool {
+        if self.all.is_empty() {
+            return false;
+        }
+        let uid = holding.socket.uid;
+        let foreign = uid != rustix::process::geteuid().as_raw();
+        holding.holders.iter().any(|holder| {
+            if self.ancestors.contains(&holder.process.pid) {
+                return true;
+            }
+            let Some(place) = family.place(holder.process.pid) else { return false };
+            let group = place.kin.group;
+            if self.groups.get(&group).is_some_and(|youngest| *youngest >= holder.process.start_ticks) {
+                return true;
+            }
+            let mut makers = self.all.iter().filter(|(_, owner)| foreign && *owner == Some(uid));
+            makers.any(|(maker, _)| {
+                (group != 0 && maker.group == group) || family.descends(place.kin.parent, maker.id.pid)
+            })
+        })
+    }
 }
 
 /// Places of processes, each read once.
@@ -114,7 +147,7 @@ impl Family<'_> {
 }
 
 /// The effective user of a process: the owner of its directory, whether it may be looked into or not.
-pub(super) fn owner(procfs: &Procfs, pid: u32) -> Option<u32> {
+fn owner(procfs: &Procfs, pid: u32) -> Option<u32> {
     let stat = rustix::fs::statat(procfs.root(), Path::pid(pid).as_c_str(), rustix::fs::AtFlags::empty());
     stat.ok().map(|stat| stat.st_uid)
 }
