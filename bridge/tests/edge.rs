@@ -1,9 +1,9 @@
 //! The stdio edge, driven as a real process over real pipes.
 //!
 //! Each test plays a host that misbehaves in one way and says what the bridge does about it.
-//! The process is `bridge-fixture`: the real edge and server over toy tools.
+//! The process is `bridge-fixture toys`: the real edge and server over toy tools.
 
-#[path = "edge/host.rs"]
+#[path = "support/host.rs"]
 mod host;
 
 #[path = "edge/calls.rs"]

@@ -90,8 +90,9 @@ fn a_signal_shortens_the_grace_of_stdin() {
 #[test]
 fn the_parents_end_ends_the_bridge_though_stdin_stays_open() {
     // The shell is the parent; this test holds the other end of stdin and stdout.
+    #[expect(clippy::disallowed_methods, reason = "the test needs a parent between itself and the bridge")]
     let child = Command::new("/bin/sh")
-        .args(["-c", "exec 3<&0; \"$0\" <&3 3<&- & wait", BRIDGE])
+        .args(["-c", "exec 3<&0; \"$0\" toys <&3 3<&- & wait", BRIDGE])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

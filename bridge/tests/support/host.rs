@@ -26,17 +26,28 @@ pub(crate) struct Host {
     exited: Receiver<ExitStatus>,
 }
 
-/// The bridge as a command with an empty environment: no HOME, no PATH.
+/// The edge over toy tools, with an empty environment: no HOME, no PATH.
 pub(crate) fn command() -> Command {
+    bridge(&["toys"])
+}
+
+/// The program under test with an empty environment, in a directory that means nothing to it.
+#[expect(clippy::disallowed_methods, reason = "the test is the host that starts the bridge")]
+pub(crate) fn bridge(arguments: &[&str]) -> Command {
     let mut command = Command::new(BRIDGE);
-    command.env_clear().current_dir("/");
+    command.args(arguments).env_clear().current_dir("/");
     command
 }
 
 impl Host {
-    /// Starts the bridge over pipes.
+    /// Starts the edge over pipes.
     pub(crate) fn start() -> Self {
-        let child = command()
+        Self::run(command())
+    }
+
+    /// Starts a command over pipes.
+    pub(crate) fn run(mut command: Command) -> Self {
+        let child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -45,7 +56,7 @@ impl Host {
         Self::over(child)
     }
 
-    /// Starts the bridge over one pair of sockets for each stream, as Node.js does.
+    /// Starts the edge over one pair of sockets for each stream, as Node.js does.
     pub(crate) fn start_over_sockets() -> Self {
         let (our_stdin, stdin) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let (our_stdout, stdout) = std::os::unix::net::UnixStream::pair().expect("a pair");
