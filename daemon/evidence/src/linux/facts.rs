@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::probe::has_ipv6;
-use super::procfs::Procfs;
+use super::procfs::{Procfs, absent};
 use crate::{PortFacts, Reading, Table, Unknown, Why};
 
 /// See [`crate::Source::facts`].
@@ -15,10 +15,11 @@ pub(super) fn read(procfs: &Procfs, table: Table) -> Result<PortFacts, Unknown> 
     let ephemeral = parse_pair(range).ok_or_else(malformed)?;
     // One line that may be long; a list that doesn't fit is cut behind a whole entry.
     let mut buffer = vec![0; 64 * 1024];
-    let reserved = procfs.file(c"sys/net/ipv4/ip_local_reserved_ports", &mut buffer).map_err(os)?;
+    // A kernel without the setting reserves nothing.
+    let reserved = absent(procfs.file(c"sys/net/ipv4/ip_local_reserved_ports", &mut buffer)).map_err(os)?;
     Ok(PortFacts {
         ephemeral,
-        reserved: parse_list(reserved),
+        reserved: parse_list(reserved.unwrap_or_default()),
         unprivileged_start: unprivileged_start(procfs),
         ipv6: has_ipv6(),
         table,
