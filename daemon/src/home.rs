@@ -52,6 +52,19 @@ pub enum HomeNote {
     OwnerDiffers,
 }
 
+impl std::fmt::Display for HomeNote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tightened { from } => {
+                write!(f, "the home was open to others (mode {from:o}) and is private now")
+            }
+            Self::OwnerDiffers => {
+                write!(f, "{} is not this home's; it was left as it is", records::OWNER_NAME)
+            }
+        }
+    }
+}
+
 /// Why the home can't be had.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
@@ -73,7 +86,7 @@ impl HomeError {
     #[must_use]
     pub fn next_step(&self) -> &'static str {
         match self {
-            Self::Held { .. } => "Use the daemon that is running, or stop it with `portreeve server stop`.",
+            Self::Held { .. } => "Use the daemon that is running, or stop it first.",
             Self::Directory(error) => error.next_step(),
         }
     }

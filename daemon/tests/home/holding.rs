@@ -262,3 +262,24 @@ fn daemons_of_different_homes_share_a_socket_path_one_at_a_time() {
     assert_eq!(bound.len(), 1);
     UnixStream::connect(&path).expect("it is served");
 }
+
+#[test]
+fn a_home_too_deep_for_a_socket_is_served_at_a_short_path_that_clients_find() {
+    use portreeve_client::places::{Places, Surroundings, check_socket, short_directory};
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let deep = dir.path().join("d".repeat(120));
+    let around = Surroundings::of_this_process();
+    let client =
+        Places::socket(Some(deep.clone()), None, &Surroundings { portreeve_socket: None, ..around.clone() });
+    let places =
+        Places::resolve(Some(deep), None, &Surroundings { portreeve_socket: None, ..around.clone() });
+    let (client, places) = (client.expect("a place"), places.expect("a place"));
+    assert_eq!(client, places.socket);
+    let home = take(&places.home).expect("the home is free");
+    let bound = bind(&places.socket, &home).expect("the short path is free");
+    check_socket(&client, around.uid).expect("a client trusts it");
+    UnixStream::connect(&client).expect("it is served");
+    assert_eq!(mode(&short_directory(around.uid)), 0o700);
+    drop(bound);
+    assert!(matches!(probe_existing(&client), Ok(Existing::Absent)));
+}

@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use portreeve_daemon::clock::SystemClock;
+use portreeve_daemon::clock::{Clock as _, SystemClock};
 use portreeve_daemon::home::{DirectoryError, Home, HomeError};
 use portreeve_daemon::socket::{SocketError, bind};
 use portreeve_daemon::store::{Store, StoreError, WriteError, quick_check};
@@ -105,6 +105,7 @@ fn child() {
         Ok("read_only") => read_only(),
         Ok("full_home") => full_home(),
         Ok("full_store") => full_store(),
+        Ok("other_boot") => other_boot(),
         Ok(other) => panic!("{other}"),
         Err(_) => {}
     }
@@ -209,4 +210,19 @@ fn full_store() {
     drop(store);
     quick_check(&db).expect("it is sound");
     assert_eq!(keys(&Store::open(&db).expect("it opens")), wanted);
+}
+
+#[test]
+fn another_boot_has_another_id_and_another_clock() {
+    run("other_boot");
+}
+
+fn other_boot() {
+    let before = clock();
+    let other = env::temp_dir().join("boot_id");
+    fs::write(&other, "11111111-2222-3333-4444-555555555555\n").expect("a file");
+    shell(&["mount", "--bind", &other.to_string_lossy()], Path::new("/proc/sys/kernel/random/boot_id"));
+    let after = clock();
+    assert_eq!(after.boot_id(), "11111111-2222-3333-4444-555555555555");
+    assert_ne!(before.boot_id(), after.boot_id());
 }
