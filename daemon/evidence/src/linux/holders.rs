@@ -3,7 +3,7 @@
 use super::memory::Memory;
 use super::path::Path;
 use super::procfs::{Procfs, socket_inode};
-use super::sweep::{self, Wanted};
+use super::sweep::{self, Skip, Wanted};
 use super::{shown, unseen};
 use crate::{Deadline, Holder, Holding, Search, Socket, Unknown, Visibility, Why};
 
@@ -102,7 +102,11 @@ fn only_the_young(procfs: &Procfs, memory: &Memory, found: &mut [Holding], deadl
     if !verdicts.iter().all(stands) {
         return false;
     }
-    let catch = match sweep::until_found(procfs, &mut Wanted::of(found), Some(&swept), deadline) {
+    // These were just seen at their sockets.
+    let held = found.iter().flat_map(|holding| &holding.holders).map(|holder| holder.process);
+    let living = held.filter(|process| swept.contains(process)).map(|process| process.pid).collect();
+    let skip = Skip { swept, living };
+    let catch = match sweep::until_found(procfs, &mut Wanted::of(found), Some(&skip), deadline) {
         Ok(catch) => catch,
         Err(unknown) => {
             give_up(found, unknown);

@@ -23,6 +23,26 @@ const MANY: usize = 128;
 #[derive(Debug)]
 pub(super) struct Wanted(HashMap<u64, usize>);
 
+/// Processes that need not be looked into.
+#[derive(Debug)]
+pub(super) struct Skip {
+    /// Those that were looked into before.
+    pub(super) swept: HashSet<ProcessId>,
+    /// The pids of those among them that are known to live at this moment: that saves reading who has it.
+    pub(super) living: HashSet<u32>,
+}
+
+impl Skip {
+    fn covers(&self, procfs: &Procfs, pid: u32) -> bool {
+        self.living.contains(&pid)
+            || procfs.place(pid).is_ok_and(|place| {
+                place.is_some_and(|place| {
+                    self.swept.contains(&place.kin.id) || place.kernel_thread || place.kin.zombie
+                })
+            })
+    }
+}
+
 /// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Catch {
@@ -103,7 +123,7 @@ pub(super) fn everybody(procfs: &Procfs, wanted: &Wanted, deadline: &Deadline) -
 pub(super) fn until_found(
     procfs: &Procfs,
     wanted: &mut Wanted,
-    skip: Option<&HashSet<ProcessId>>,
+    skip: Option<&Skip>,
     deadline: &Deadline,
 ) -> Result<Catch, Unknown> {
     let mut catch = Catch { pids: procfs.pids(deadline)?, ..Catch::default() };
@@ -113,10 +133,7 @@ pub(super) fn until_found(
         }
         deadline.check(Reading::Descriptors)?;
         let pid = catch.pids[at];
-        if let Some(skip) = skip
-            && let Ok(Some(place)) = procfs.place(pid)
-            && (skip.contains(&place.kin.id) || place.kernel_thread || place.kin.zombie)
-        {
+        if skip.is_some_and(|skip| skip.covers(procfs, pid)) {
             continue;
         }
         let before = catch.hits.len();
