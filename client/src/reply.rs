@@ -72,6 +72,11 @@ fn failure(status: u16, mut error: Map<String, Value>) -> Failure {
     {
         failure.next = next;
     }
+    let word = told.get("retry").and_then(Value::as_str);
+    if let Some(retry) = Retry::ALL.iter().copied().find(|retry| Some(retry.as_str()) == word) {
+        failure.retry = retry;
+        return failure;
+    }
     failure.retry = match (error.get("retryable").and_then(Value::as_bool), class.retry()) {
         (Some(true), _) => Retry::Yes,
         (Some(false), Retry::Yes) => Retry::No,
@@ -125,7 +130,7 @@ mod tests {
         let failure = refused(
             409,
             json!({"code": "conflict", "message": "held", "retryable": true, "details": {"port": 3000},
-                "failure": {"class": "resolve.conflict", "boundary": "daemon", "phase": "execute",
+                "failure": {"class": "resolve.conflict", "boundary": "daemon", "phase": "execute", "retry": "yes",
                     "outcome": "not_applied",
                     "nextStep": {"text": "wait", "tool": "leases_acquire"}}}),
         );

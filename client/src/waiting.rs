@@ -4,6 +4,7 @@ use crate::{Client, clock};
 use portreeve_leases::{ConfirmLease, ConfirmRequest, Confirmed, RenewLease, RenewRequest};
 use portreeve_registry::{Failure, FailureClass};
 use portreeve_settings::{GetSettings, Nothing};
+use serde_json::Value;
 use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
@@ -80,7 +81,7 @@ impl Client {
                 Ok(confirmed) => return Ok(confirmed),
                 Err(failure) => failure,
             };
-            if !failure.is_retryable() || clock::has_passed(end) {
+            if !may_listen_yet(&failure) || clock::has_passed(end) {
                 return Err(failure);
             }
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -92,4 +93,17 @@ fn may_come_back(failure: &Failure) -> bool {
     let away =
         [FailureClass::DaemonNotListening, FailureClass::DaemonSocketAbsent, FailureClass::DaemonStopping];
     failure.is_retryable() || away.contains(&failure.class)
+}
+
+/// Whether waiting can help: the process lives, and nobody else has the port.
+fn may_listen_yet(failure: &Failure) -> bool {
+    let somebody = |name: &str| {
+        failure.details.get(name).is_some_and(|found| match found {
+            Value::Array(all) => !all.is_empty(),
+            Value::Number(count) => count.as_u64() != Some(0),
+            _ => false,
+        })
+    };
+    let gone = failure.details.get("rootLives") == Some(&Value::Bool(false));
+    failure.is_retryable() && !somebody("listeners") && !somebody("unseenHolders") && !gone
 }

@@ -1,0 +1,28 @@
+//! `portreeve completions`.
+
+use crate::args::Cli;
+use crate::report::Report;
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+use portreeve_registry::Failure;
+
+const AFTER: &str = "\
+Examples:
+  portreeve completions bash > ~/.local/share/bash-completion/completions/portreeve
+  portreeve completions zsh > ~/.zfunc/_portreeve
+  portreeve completions fish > ~/.config/fish/completions/portreeve.fish";
+
+/// Print a completion script for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub(crate) struct Args {
+    /// The shell
+    shell: Shell,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "portreeve", &mut script);
+    let script = String::from_utf8_lossy(&script).trim_end().to_owned();
+    Ok(Report::done(&script, script.clone()))
+}

@@ -1,0 +1,9 @@
+//! `portreeve config`.
+
+pub(crate) mod get;
+
+/// The rules by which ports are handed out
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Verb {
+    Get(get::Args),
+}
