@@ -1,15 +1,15 @@
 //! Whether this client and that daemon fit together, and which of the two is to be restarted if they don't.
 
 use portreeve_diagnostics::{Health, ProtocolRange};
-use portreeve_registry::{Failure, FailureClass, operations};
+use portreeve_registry::{Failure, FailureClass, Method, operations};
 use serde_json::json;
 use std::collections::BTreeSet;
 
 /// The protocols that this client speaks.
 pub const PROTOCOL: ProtocolRange = ProtocolRange { minimum: 1, maximum: 1 };
 
-/// What this client's operations ask for beyond the capabilities that they name.
-const BESIDES: [&str; 2] = ["caller-tokens-v1", "paged-lists-v1"];
+/// What lists ask for beyond the capability of their operation.
+const PAGED: &str = "paged-lists-v1";
 
 /// Both sides, as they are found over a fresh connection.
 #[derive(Clone, Debug)]
@@ -20,16 +20,14 @@ pub struct Compatibility {
     pub client_protocol: ProtocolRange,
     /// What the daemon says of itself.
     pub health: Health,
-    /// What the operations linked into this program need and the daemon can't do, sorted.
+    /// What the tools that are linked into this program need and the daemon can't do, sorted.
     pub missing: Vec<String>,
 }
 
 impl Compatibility {
     pub(crate) fn new(client_version: &str, health: Health) -> Compatibility {
-        // Naming the list is what links every domain's operations.
-        let _linked = portreeve_domains::ALL;
-        let needed: BTreeSet<&str> =
-            operations().iter().map(|operation| operation.capability).chain(BESIDES).collect();
+        let mut needed = needed_by_tools();
+        needed.insert(PAGED);
         let missing = needed
             .into_iter()
             .filter(|capability| !capability.is_empty() && !announces(&health, capability))
@@ -51,6 +49,27 @@ impl Compatibility {
     /// `store.corrupt` where the daemon does without because its store is damaged.
     pub fn check(&self, capability: &str) -> Result<(), Failure> {
         check(&self.client_version, &self.health, capability)
+    }
+}
+
+/// The capabilities of the operations behind the tools. What no tool asks for is nobody's loss.
+fn needed_by_tools() -> BTreeSet<&'static str> {
+    // A set of tools that breaks a rule is the harness's to find; the bridge doesn't start with it.
+    let Ok(registry) = portreeve_domains::load() else { return BTreeSet::new() };
+    let asked: Vec<(Method, &str)> = registry.iter().filter_map(|tool| tool.face().operation).collect();
+    operations()
+        .iter()
+        .filter(|operation| asked.contains(&(operation.method, operation.path)))
+        .map(|operation| operation.capability)
+        .collect()
+}
+
+/// Whether a tool may stand on the operation: not a withheld one, and not a consequential one's direct route.
+fn asked_by_tools(operation: &OperationEntry) -> bool {
+    match operation.class {
+        ClassName::Routine | ClassName::CredentialBearing => true,
+        ClassName::Consequential => operation.path.ends_with("/preview") || operation.path.ends_with("/execute"),
+        ClassName::Withheld => false,
     }
 }
 
