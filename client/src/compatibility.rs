@@ -1,7 +1,7 @@
 //! Whether this client and that daemon fit together, and which of the two is to be restarted if they don't.
 
 use portreeve_diagnostics::{Health, ProtocolRange};
-use portreeve_registry::{Failure, FailureClass, Method, operations};
+use portreeve_registry::{ClassName, Failure, FailureClass, OperationEntry, operations};
 use serde_json::json;
 use std::collections::BTreeSet;
 
