@@ -1,7 +1,7 @@
 //! Whether this client and that daemon fit together, and which of the two is to be restarted if they don't.
 
 use portreeve_diagnostics::{Health, ProtocolRange};
-use portreeve_registry::{ClassName, Failure, FailureClass, OperationEntry, operations};
+use portreeve_registry::{Failure, FailureClass, Method, operations};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -62,15 +62,6 @@ fn needed_by_tools() -> BTreeSet<&'static str> {
         .filter(|operation| asked.contains(&(operation.method, operation.path)))
         .map(|operation| operation.capability)
         .collect()
-}
-
-/// Whether a tool may stand on the operation: not a withheld one, and not a consequential one's direct route.
-fn asked_by_tools(operation: &OperationEntry) -> bool {
-    match operation.class {
-        ClassName::Routine | ClassName::CredentialBearing => true,
-        ClassName::Consequential => operation.path.ends_with("/preview") || operation.path.ends_with("/execute"),
-        ClassName::Withheld => false,
-    }
 }
 
 fn announces(health: &Health, capability: &str) -> bool {
