@@ -5,7 +5,10 @@
 //! fetches a page from it, ends it, and gives the port back.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
-#![expect(clippy::disallowed_methods, reason = "the example starts its own server; the client starts nothing")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the example starts its own server; the client starts nothing"
+)]
 
 use portreeve_client::{Client, Options, PortRequest, places::Places};
 use portreeve_records::{ClaimIdentity, Named, Origin, OriginKind, Pid, PortNumber, WorkspaceRoot};

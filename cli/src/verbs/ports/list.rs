@@ -14,7 +14,9 @@ const AFTER: &str = "\
 Examples:
   portreeve ports list
   portreeve ports list --unclaimed --listening
-  portreeve ports list --workspace-root . --json";
+  portreeve ports list --workspace-root . --json
+
+A state with a ? is what is known: something could not be read, so don't take the port for free.";
 
 /// List the ports that are claimed, leased or listened on
 #[derive(Debug, clap::Args)]
