@@ -4,7 +4,7 @@
 //! accounts for every failure. A daemon that is absent, stopped, incompatible or restarted never ends it: the
 //! next call works again.
 //!
-//! Where to begin reading: [`call`](mod@call) is one call from top to bottom, [`edge`] is everything that a host
+//! Where to begin reading: `call` is one call from top to bottom, [`edge`] is everything that a host
 //! can do to the pipes, [`server`] is MCP, `custody` is where the credentials are.
 //!
 //! **Invariant:** no path of the dependency graph leads from here to SQLite, and nothing here starts a process or

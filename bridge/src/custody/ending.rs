@@ -22,8 +22,8 @@ pub(crate) async fn give_back(custody: &Custody, client: &Client, bound: Duratio
         let idle = custody.vault().idle();
         for due in idle {
             let Ok(call) = requests::give_back(&due) else { continue };
-            let ask = Ask { deadline: Some(bound), ..Ask::fresh() };
-            match client.ask(&call, ask).await {
+            // No deadline of its own: the bound is for all of it.
+            match client.ask(&call, Ask::fresh()).await {
                 Ok(_) => custody.vault().forget(&due.handle),
                 // A daemon that isn't there takes nothing back; what it can't hear expires.
                 Err(failure) => tracing::debug!(class = %failure.class, "a lease is left to expire"),

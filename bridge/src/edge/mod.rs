@@ -5,11 +5,11 @@
 //! It knows JSON-RPC envelopes and nothing of tools, the daemon or credentials.
 //!
 //! One request on its way through:
-//! 1. [`stdio`] reads bytes without blocking the runtime, [`lines`] cuts them into bounded lines;
-//! 2. [`decode`] tells requests from what must be dropped or refused, a pure function;
-//! 3. [`reader`] waits for a slot ([`in_flight`]), so that memory stays flat whatever the host does;
-//! 4. [`transport`] hands the message to rmcp and takes its answer;
-//! 5. [`pump`] writes the answer, alone and in order, and gives the slot back.
+//! 1. `stdio` reads bytes without blocking the runtime, `lines` cuts them into bounded lines;
+//! 2. `decode` tells requests from what must be dropped or refused, a pure function;
+//! 3. `reader` waits for a slot (`in_flight`), so that memory stays flat whatever the host does;
+//! 4. `transport` hands the message to rmcp and takes its answer;
+//! 5. `pump` writes the answer, alone and in order, and gives the slot back.
 //!
 //! What was dropped, refused or lost is a [`TransportEvent`], handed to [`Notices`].
 
