@@ -28,7 +28,9 @@ pub fn portreeve() -> PathBuf {
             return exe.into();
         }
         let tests = std::env::current_exe().expect("a test has a path");
-        let profile = tests.ancestors().nth(2).expect("target/<profile>/deps/<test>").to_owned();
+        // A test lies in target/<profile>/deps, a program in target/<profile>.
+        let beside = tests.parent().expect("in a folder");
+        let profile = if beside.ends_with("deps") { beside.parent().expect("in a profile") } else { beside };
         let exe = profile.join("portreeve");
         if !exe.exists() {
             let built = Command::new(env!("CARGO"))
