@@ -8,7 +8,9 @@
 //! their own. A handle is unguessable, means something in this process only, and is held for ten minutes, at
 //! most sixty.
 
+mod became;
 pub(crate) mod ending;
+mod entry;
 mod lease_time;
 mod purposes;
 pub(crate) mod renewal;

@@ -9,9 +9,9 @@ use std::time::Duration;
 use portreeve_client::Ask;
 use portreeve_registry::{Failure, FailureClass};
 
+use super::entry::Due;
 use super::lease_time::LeaseTimes;
 use super::requests;
-use super::vault::Due;
 use crate::clock;
 use crate::house::Bridge;
 

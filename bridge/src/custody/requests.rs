@@ -5,7 +5,7 @@ use portreeve_records::{AbandonReason, Id};
 use portreeve_registry::{Call, CredentialKind, Failure, FailureClass, Method};
 use serde_json::{Map, Value, json};
 
-use super::vault::Due;
+use super::entry::Due;
 
 /// Asks for another lease time.
 pub(super) fn renew(due: &Due) -> Result<Call, Failure> {

@@ -7,17 +7,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use portreeve_registry::{
-    Answer, Credential, CredentialHandle, CredentialKind, Failure, FailureClass, Held, Secret,
-};
+use portreeve_registry::{Answer, Credential, CredentialHandle, Failure, FailureClass, Held};
 use serde_json::{Map, Value};
 
+use super::became::{Became, Trouble, is_gone, unknown};
+use super::entry::{Due, Entry, LONGEST_INTERVAL_MS, domain_of};
 use super::purposes::Purposes;
 
-/// How long a credential is held unless custody is extended.
-pub(super) const WINDOW_MS: i64 = 10 * 60_000;
-/// Renewals are never further apart.
-const LONGEST_INTERVAL_MS: i64 = 10_000;
 /// What is assumed of a lease whose end the daemon didn't say, so that it is renewed soon.
 const ASSUMED_LEASE_MS: i64 = 3_000;
 /// How soon a renewal that got no answer is tried again.
@@ -29,44 +25,6 @@ const GAP_MS: i64 = 3 * LONGEST_INTERVAL_MS;
 const MOST_HELD: usize = 1_024;
 /// Tombstones that are kept; the oldest go first.
 const MOST_TOMBSTONES: usize = 512;
-
-/// A credential in custody.
-#[derive(Debug)]
-struct Entry {
-    credential: Credential,
-    taken_ms: i64,
-    ends_ms: i64,
-    /// When to renew next; `None` once the daemon refused for good.
-    renew_ms: Option<i64>,
-    /// The lease's whole time, as last seen.
-    lease_ms: i64,
-    /// Calls that use it now.
-    lent: u32,
-    /// A transition was asked for and its outcome isn't known.
-    in_doubt: bool,
-    /// Why the last renewal failed.
-    trouble: Option<Trouble>,
-}
-
-/// Why a renewal failed.
-#[derive(Debug, Clone)]
-struct Trouble {
-    class: FailureClass,
-    message: String,
-}
-
-/// What became of a handle.
-#[derive(Debug)]
-enum Became {
-    /// A transition succeeded, with this result.
-    Settled { tool: String, arguments: Map<String, Value>, answer: Answer },
-    /// A transition of another handle of the group ended this one too.
-    SettledBeside { tool: String },
-    /// Its window ended.
-    WindowEnded,
-    /// What it opened is gone, because renewing it failed.
-    Lost(Trouble),
-}
 
 #[derive(Debug)]
 enum Place {
@@ -81,29 +39,6 @@ pub(crate) enum Lent {
     Held(Held),
     /// This very transition succeeded before: its result.
     Settled(Answer),
-}
-
-/// A credential that is due for something.
-#[derive(Debug, Clone)]
-pub(super) struct Due {
-    pub(super) handle: CredentialHandle,
-    pub(super) kind: CredentialKind,
-    pub(super) subject: String,
-    pub(super) group: Option<String>,
-    pub(super) secret: Secret,
-}
-
-impl Due {
-    fn of(handle: &CredentialHandle, entry: &Entry) -> Self {
-        let Credential { kind, subject, group, secret } = &entry.credential;
-        Self {
-            handle: handle.clone(),
-            kind: *kind,
-            subject: subject.clone(),
-            group: group.clone(),
-            secret: secret.clone(),
-        }
-    }
 }
 
 /// Everything in custody.
@@ -145,9 +80,7 @@ impl Vault {
         self.look(now);
         let lease_ms = lease_ms.unwrap_or(ASSUMED_LEASE_MS);
         let same = self.places.iter_mut().find_map(|(handle, place)| match place {
-            Place::Held(entry) if same_subject(&entry.credential, &credential) => {
-                Some((handle.clone(), entry))
-            }
+            Place::Held(entry) if entry.is_for(&credential) => Some((handle.clone(), entry)),
             _ => None,
         });
         if let Some((handle, entry)) = same {
@@ -156,17 +89,7 @@ impl Vault {
             return (handle, entry.ends_ms);
         }
         let handle = CredentialHandle::random();
-        let mut entry = Entry {
-            credential,
-            taken_ms: now,
-            ends_ms: now + WINDOW_MS,
-            renew_ms: None,
-            lease_ms,
-            lent: 0,
-            in_doubt: false,
-            trouble: None,
-        };
-        entry.renewed(lease_ms, now);
+        let entry = Entry::new(credential, lease_ms, now);
         let ends_ms = entry.ends_ms;
         self.places.insert(handle.clone(), Place::Held(Box::new(entry)));
         (handle, ends_ms)
@@ -390,75 +313,6 @@ impl Vault {
             Place::Tombstone(_) => None,
         })
     }
-}
-
-impl Entry {
-    fn renewed(&mut self, lease_ms: i64, now: i64) {
-        self.lease_ms = lease_ms.max(1);
-        self.renew_ms = Some(now + (self.lease_ms / 3).min(LONGEST_INTERVAL_MS));
-        self.trouble = None;
-    }
-}
-
-impl Became {
-    fn failure(&self) -> Failure {
-        match self {
-            Self::Settled { tool, answer, .. } => Failure::new(
-                FailureClass::CustodySettled,
-                format!("this handle was settled by {tool}: {}", answer.summary),
-            )
-            .detail("settledBy", tool.as_str()),
-            Self::SettledBeside { tool } => Failure::new(
-                FailureClass::CustodySettled,
-                format!("this handle was settled when {tool} settled another one of its activation"),
-            )
-            .detail("settledBy", tool.as_str()),
-            Self::WindowEnded => Failure::new(
-                FailureClass::CustodyWindowEnded,
-                "the time for which this handle was held is over",
-            ),
-            Self::Lost(trouble) => trouble.failure(),
-        }
-    }
-}
-
-impl Trouble {
-    fn failure(&self) -> Failure {
-        Failure::new(
-            FailureClass::CustodyRenewalFailed,
-            format!("what this handle opened is gone, because renewing it failed: {}", self.message),
-        )
-        .detail("cause", self.class.as_str())
-    }
-}
-
-fn unknown() -> Failure {
-    Failure::new(FailureClass::CustodyHandleUnknown, "this bridge holds no credential under that handle")
-}
-
-fn same_subject(held: &Credential, new: &Credential) -> bool {
-    held.kind == new.kind && held.subject == new.subject
-}
-
-/// The domain whose tools a credential is good for.
-fn domain_of(kind: CredentialKind) -> &'static str {
-    match kind {
-        CredentialKind::Lease => "leases",
-        CredentialKind::ActivationLease => "activations",
-        CredentialKind::LauncherOperation => "launcher",
-    }
-}
-
-/// Whether the daemon says that there is nothing to renew any more.
-fn is_gone(class: FailureClass) -> bool {
-    matches!(
-        class,
-        FailureClass::LeaseExpired
-            | FailureClass::LeaseNotPending
-            | FailureClass::NotFound
-            | FailureClass::CredentialMismatch
-            | FailureClass::OperationCredentialMismatch
-    )
 }
 
 #[cfg(test)]

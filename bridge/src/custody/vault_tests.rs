@@ -1,6 +1,9 @@
 //! The rules of custody, without a clock or a daemon.
 
+use portreeve_registry::{CredentialKind, Secret};
 use serde_json::json;
+
+use super::super::entry::WINDOW_MS;
 
 use super::*;
 

@@ -1,5 +1,7 @@
 //! How the bridge ends with something in its hands.
 
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -8,7 +10,7 @@ use serde_json::{Value, json};
 use crate::calling::execute;
 use crate::daemon::{AT_ONCE, Daemon, Fault};
 use crate::holding::call;
-use crate::host::Host;
+use crate::host::{DEADLINE, Host};
 
 fn acquire(host: &mut Host, component: &str) -> Value {
     let arguments = json!({"project": "shop", "workspaceRoot": "/home/dev/shop", "component": component});
@@ -77,24 +79,28 @@ fn a_daemon_that_hangs_does_not_keep_the_bridge() {
 
 #[test]
 fn a_confirm_in_flight_is_not_undercut() {
-    let daemon = Daemon::breaking(|asked| {
-        if asked.what.ends_with("/confirm") {
-            // Long enough that the end has begun meanwhile.
-            std::thread::sleep(Duration::from_millis(300));
+    // The confirm takes until another lease was given back: so long that the end has begun.
+    let (ended, end) = channel::<()>();
+    let (ended, end) = (Mutex::new(ended), Mutex::new(end));
+    let daemon = Daemon::breaking(move |asked| {
+        if asked.what.ends_with("/abandon") {
+            ended.lock().expect("no poison").send(()).expect("the confirm waits");
+        } else if asked.what.ends_with("/confirm") {
+            end.lock().expect("no poison").recv_timeout(DEADLINE).expect("the other lease goes back");
         }
         None
     });
     let mut host = daemon.bridge();
+    acquire(&mut host, "api");
     let handle = acquire(&mut host, "web")["credentialHandle"].clone();
-    host.request(
-        1,
-        "tools/call",
-        json!({"name": "leases_confirm", "arguments": {"credentialHandle": handle, "rootPid": 42}}),
-    );
+    let arguments = json!({"credentialHandle": handle, "rootPid": 42});
+    host.request(1, "tools/call", json!({"name": "leases_confirm", "arguments": arguments}));
     host.hang_up();
     assert_eq!(host.answer()["result"]["structuredContent"]["changed"], true);
     host.exits();
-    assert!(daemon.all("POST /v1/leases/").iter().all(|asked| !asked.what.ends_with("/abandon")));
+    let given_back =
+        daemon.all("POST /v1/leases/").iter().filter(|asked| asked.what.ends_with("/abandon")).count();
+    assert_eq!(given_back, 1, "the other lease, and no more");
 }
 
 #[test]
