@@ -8,6 +8,8 @@ mod leases;
 mod offline;
 #[path = "commands/reading.rs"]
 mod reading;
+#[path = "commands/serving.rs"]
+mod serving;
 #[path = "commands/support.rs"]
 mod support;
 #[path = "commands/tour.rs"]
