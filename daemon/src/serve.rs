@@ -107,7 +107,9 @@ async fn run(
     let store = Store::open(home.store_path());
     let mode = if supervised { Mode::Supervised } else { Mode::Manual };
     let daemon = Arc::new(Daemon::new(store, clock, Box::new(Kernel::new()?), log, mode));
-    daemon.prepare().map_err(ServeError::Prepare)?;
+    let preparing = Arc::clone(&daemon);
+    let prepared = tokio::task::spawn_blocking(move || preparing.prepare()).await;
+    prepared.map_err(io::Error::other)?.map_err(ServeError::Prepare)?;
     let settings = daemon.settings();
     daemon.log.bound(settings.diagnostic_log_maximum_bytes, settings.diagnostic_log_files);
     daemon.log.write("info", "server", "PortReeve server started.", Map::new());
