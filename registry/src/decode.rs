@@ -320,10 +320,9 @@ impl<'de> Deserializer<'de> for Reader {
     ) -> Result<V::Value, Issue> {
         match self.value {
             Value::String(text) => visitor.visit_enum(IntoDeserializer::<Issue>::into_deserializer(text)),
-            Value::Object(_) => self
-                .value
-                .deserialize_enum(name, variants, visitor)
-                .map_err(|e| <Issue as de::Error>::custom(e)),
+            Value::Object(_) => {
+                self.value.deserialize_enum(name, variants, visitor).map_err(<Issue as de::Error>::custom)
+            }
             other => Err(de::Error::invalid_type(
                 unexpected(&other),
                 &format!("one of {}", variants.join(", ")).as_str(),

@@ -33,6 +33,18 @@ pub enum Envelope {
     Executed,
 }
 
+impl Envelope {
+    /// What is added at the top, with its type.
+    const fn fields(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Envelope::Plain | Envelope::Page { .. } => &[("summary", "string")],
+            Envelope::Changed => &[("changed", "boolean"), ("summary", "string")],
+            Envelope::Receipt => &[("receiptId", "string"), ("expiresAt", "string"), ("summary", "string")],
+            Envelope::Executed => &[("changed", "boolean"), ("replayed", "boolean"), ("summary", "string")],
+        }
+    }
+}
+
 /// Formats that the JSON Schema standard defines; all others are dropped.
 const FORMATS: &[&str] = &[
     "date-time",
@@ -89,7 +101,7 @@ pub fn output<T: JsonSchema>(envelope: Envelope) -> Object {
     let mut schema = match envelope {
         Envelope::Page { polled } => {
             let mut page = json!({"type": "object", "properties": {
-                "items": {"type": "array", "items": fields},
+                "items": {"type": "array", "items": fields, "maxItems": crate::MAXIMUM_LIMIT},
                 "hasMore": {"type": "boolean"},
                 "nextCursor": {"type": "string"},
             }, "required": ["items", "hasMore"]});
@@ -101,23 +113,27 @@ pub fn output<T: JsonSchema>(envelope: Envelope) -> Object {
         }
         _ => fields,
     };
-    let added: &[(&str, Value)] = match envelope {
-        Envelope::Plain | Envelope::Page { .. } => &[],
-        Envelope::Changed => &[("changed", json!({"type": "boolean"}))],
-        Envelope::Receipt => {
-            &[("receiptId", json!({"type": "string"})), ("expiresAt", json!({"type": "string"}))]
-        }
-        Envelope::Executed => {
-            &[("changed", json!({"type": "boolean"})), ("replayed", json!({"type": "boolean"}))]
-        }
-    };
-    for (name, sub) in added {
-        properties(&mut schema).insert((*name).into(), sub.clone());
+    for (name, kind) in envelope.fields() {
+        properties(&mut schema).insert((*name).into(), json!({"type": kind}));
         require(&mut schema, [*name]);
     }
-    properties(&mut schema).insert("summary".into(), json!({"type": "string"}));
-    require(&mut schema, ["summary"]);
     schema
+}
+
+/// The names that an input can't have as its own: the registry gives them their meaning.
+const TAKEN: [&str; 3] = ["limit", "afterCursor", "receiptId"];
+
+/// The names in `I` and `O` that the registry puts into an input or into this envelope itself.
+pub(crate) fn shadowed<I: JsonSchema, O: JsonSchema>(envelope: Envelope) -> Vec<String> {
+    let own = |schema: Value| properties(&mut root(portable(schema))).clone();
+    let input = own(raw::<I>(false));
+    let mut names: Vec<String> =
+        input.into_iter().map(|(n, _)| n).filter(|n| TAKEN.contains(&n.as_str())).collect();
+    if !matches!(envelope, Envelope::Page { .. }) {
+        let output = own(raw::<O>(true)).into_iter().map(|(name, _)| name);
+        names.extend(output.filter(|name| envelope.fields().iter().any(|(field, _)| field == name)));
+    }
+    names
 }
 
 fn raw<T: JsonSchema>(serialized: bool) -> Value {
@@ -159,15 +175,34 @@ fn require<const N: usize>(schema: &mut Object, names: [&str; N]) {
     }
 }
 
+/// Where a schema has a subschema.
+const ONE: [&str; 5] = ["items", "additionalProperties", "propertyNames", "contains", "not"];
+/// Where it has several by name.
+const NAMED: [&str; 2] = ["properties", "patternProperties"];
+/// Where it has a list of them.
+const MANY: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
+
+/// Does something to each direct subschema. A field that is called `items` is no such place.
+fn each_subschema(object: &mut Object, mut act: impl FnMut(&mut Value)) {
+    for (key, sub) in object.iter_mut() {
+        match sub {
+            Value::Object(subs) if NAMED.contains(&key.as_str()) => {
+                subs.iter_mut().for_each(|(_, sub)| act(sub));
+            }
+            Value::Array(subs) if MANY.contains(&key.as_str()) => subs.iter_mut().for_each(&mut act),
+            sub if ONE.contains(&key.as_str()) => act(sub),
+            _ => {}
+        }
+    }
+}
+
 /// Refuses unknown fields in every object that names its own.
 fn close(schema: &mut Value) {
     if let Value::Object(object) = schema {
         if object.contains_key("properties") || object.get("type") == Some(&json!("object")) {
             object.entry("additionalProperties").or_insert_with(|| false.into());
         }
-        object.iter_mut().for_each(|(_, sub)| close(sub));
-    } else if let Value::Array(items) = schema {
-        items.iter_mut().for_each(close);
+        each_subschema(object, close);
     }
 }
 
@@ -182,11 +217,11 @@ pub fn portable(schema: Value) -> Value {
     {
         object.remove(key);
     }
+    words_into_enum(&mut object);
+    unwrap_nullable(&mut object);
     if let Some(one) = object.remove("const") {
         object.insert("enum".into(), json!([one]));
     }
-    words_into_enum(&mut object);
-    unwrap_nullable(&mut object);
     if let Some(Value::Array(types)) = object.get_mut("type") {
         types.retain(|t| t != "null");
         if let [only] = types.as_slice() {
@@ -220,25 +255,10 @@ pub fn portable(schema: Value) -> Value {
             object.remove("required");
         }
     }
-    for key in ["properties", "patternProperties"] {
-        if let Some(Value::Object(subs)) = object.get_mut(key) {
-            subs.iter_mut().for_each(|(_, sub)| *sub = portable(sub.take()));
-        }
-    }
-    for key in ["items", "propertyNames", "contains", "not"] {
-        if let Some(sub) = object.get_mut(key) {
-            *sub = portable(sub.take());
-        }
-    }
-    if let Some(sub) = object.get_mut("additionalProperties")
-        && *sub != json!(false)
-    {
-        *sub = portable(sub.take());
-    }
-    for key in ["anyOf", "oneOf", "allOf", "prefixItems"] {
-        if let Some(Value::Array(subs)) = object.get_mut(key) {
-            subs.iter_mut().for_each(|sub| *sub = portable(sub.take()));
-        }
+    let closed = object.get("additionalProperties") == Some(&json!(false));
+    each_subschema(&mut object, |sub| *sub = portable(sub.take()));
+    if closed {
+        object.insert("additionalProperties".into(), false.into());
     }
     Value::Object(object)
 }
