@@ -14,3 +14,5 @@ mod serving;
 mod support;
 #[path = "commands/tour.rs"]
 mod tour;
+#[path = "commands/with_port.rs"]
+mod with_port;
