@@ -249,7 +249,7 @@ fn listeners(
                 port,
                 command: process.as_ref().map(|process| process.name.clone()),
                 names,
-                process: process.map(|process| view(&process)).flatten(),
+                process: process.as_ref().and_then(view),
                 ownership,
             })
         })

@@ -3,6 +3,7 @@
 use crate::Daemon;
 use crate::router;
 use crate::socket::{BoundSocket, peer_uid};
+use crate::unread::Worded;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -95,7 +96,9 @@ async fn converse(daemon: Arc<Daemon>, stream: UnixStream) {
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(64 * 1024)
-        .serve_connection(TokioIo::new(stream), service);
+        // Who shuts its side after asking still reads.
+        .half_close(true)
+        .serve_connection(Worded::new(TokioIo::new(stream)), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
