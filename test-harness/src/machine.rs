@@ -178,7 +178,8 @@ impl Daemon {
                 }
                 panic!("the daemon ended with {status}: {text}");
             }
-            UnixStream::connect(&daemon.socket).ok()
+            // It listens before it has opened its store.
+            raw(&daemon.socket, "GET", "/v1/health", None).ok()
         });
         daemon
     }
