@@ -10,7 +10,9 @@ use crate::inventory::{self, view};
 use crate::ownership::{self, Life, Tree};
 use crate::rows::{self, Known, LeaseRow};
 use crate::store::Tx;
-use portreeve_evidence::{Deadline, Holding, Kin, Liveness, Process, ProcessId, Search, Socket, Source};
+use portreeve_evidence::{
+    Deadline, Holding, Kin, Liveness, Process, ProcessId, Search, Socket, Source, Visibility,
+};
 use portreeve_leases::{ConfirmLease, ConfirmRequest, Confirmed};
 use portreeve_records::{Id, LeaseState, Ownership, Pid, ProcessView};
 use portreeve_registry::{Failure, FailureClass};
@@ -19,8 +21,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 serve!(ConfirmLease => confirm);
+
+/// How long looking for a proof may take.
+const PROOF: Duration = Duration::from_secs(5);
 
 fn confirm(asked: &Asked<'_>, request: ConfirmRequest) -> Result<Confirmed, Failure> {
     let daemon = asked.daemon;
@@ -112,11 +118,17 @@ struct Found {
 fn prove(asked: &Asked<'_>, lease: &LeaseRow, root_pid: Pid) -> Result<Proof, Failure> {
     let daemon = asked.daemon;
     let source = daemon.evidence();
-    let deadline = Deadline::after(inventory::ONE);
+    let deadline = Deadline::after(PROOF);
     let unknown = |unknown| of_evidence(&unknown);
     let port = lease.port.get();
     let sockets = source.listening_on(port, &deadline).map_err(unknown)?;
     let holdings = source.holdings(&sockets, Search::Every, &deadline);
+    for holding in &holdings {
+        // Not searched to the end: that nobody was found says nothing.
+        if let Visibility::Unknown(why) = holding.visibility {
+            return Err(of_evidence(&why));
+        }
+    }
     let holders: BTreeSet<ProcessId> = holdings.iter().flat_map(|h| &h.holders).map(|h| h.process).collect();
 
     let owned_by = |root: Option<&Process>| -> Vec<Found> {
@@ -262,6 +274,11 @@ fn not_owned(
     }
     if unseen > 0 {
         failure = failure.detail("unseenHolders", unseen);
+    }
+    if root.is_none() {
+        // Whoever waits for the listener need not wait for a process that is gone.
+        failure = failure.detail("rootLives", false);
+        failure.retry = portreeve_registry::Retry::AfterAction;
     }
     failure
 }
