@@ -58,8 +58,10 @@ impl<'a> Tree<'a> {
             return refused(OwnershipReason::ProcessUnobservable, vec![process.pid]);
         };
         let line: Vec<u32> = lineage.chain.iter().map(|kin| kin.id.pid).collect();
-        let known = |id: ProcessId| self.root == Some(id) || self.known.iter().any(|k| k.id == id);
-        if let Some(end) = lineage.chain.iter().position(|kin| known(kin.id)) {
+        // Up to the root, if it is above; else to the nearest listener that was confirmed.
+        let root = lineage.chain.iter().position(|kin| self.root == Some(kin.id));
+        let known = |id: ProcessId| self.known.iter().any(|k| k.id == id);
+        if let Some(end) = root.or_else(|| lineage.chain.iter().position(|kin| known(kin.id))) {
             return verified(line[..=end].to_vec());
         }
         // The line of parents misses the root: a survivor in the run's own session or group still vouches. While
