@@ -130,8 +130,10 @@ impl<'a> Search<'a, '_> {
     /// Takes a port that was asked for by number, if it is free; excluded and ephemeral ones too.
     fn wish(&self, port: PortNumber, own: bool) -> Result<Considered<'a>, Passed> {
         let number = port.get();
-        // Before the look: what is seen free from here on is taken by nobody else in between.
-        let considered = self.daemon.pool().consider(number).ok_or(Passed::For(WhyNot::Leased))?;
+        // Before the look: what is seen free from here on is taken by nobody else in between. Another request that
+        // considers it just now is waited for: what becomes of that is the reason, or the answer.
+        let considered = self.daemon.pool().consider(number, self.deadline.remaining());
+        let considered = considered.ok_or(Passed::For(WhyNot::Leased))?;
         let mark = self.daemon.pool().mark(number);
         if mark.pending() && self.leased(port) {
             return Err(Passed::For(WhyNot::Leased));
