@@ -22,7 +22,15 @@ impl Bridge {
     /// # Panics
     /// If it doesn't answer.
     pub fn start(socket: &Path, tools: &str) -> Bridge {
-        let mut process = Command::new(portreeve())
+        Bridge::start_of(&portreeve(), socket, tools)
+    }
+
+    /// The same of another binary.
+    ///
+    /// # Panics
+    /// If it doesn't answer.
+    pub fn start_of(portreeve: &Path, socket: &Path, tools: &str) -> Bridge {
+        let mut process = Command::new(portreeve)
             .args(["mcp", "serve", "--label", "rules", "--tools", tools, "--socket"])
             .arg(socket)
             .env_clear()
