@@ -23,9 +23,9 @@ serve!(GetPort => get);
 serve!(list ListPorts => list);
 
 /// How long looking at one port may take.
-pub(crate) const ONE: Duration = Duration::from_secs(2);
+pub(crate) const ONE: Duration = Duration::from_secs(5);
 /// How long looking at all of them may take.
-const ALL: Duration = Duration::from_secs(8);
+const ALL: Duration = Duration::from_secs(10);
 /// How many ports are looked at together.
 const STRETCH: usize = 256;
 

@@ -21,12 +21,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 serve!(ConfirmLease => confirm);
-
-/// How long looking for a proof may take.
-const PROOF: Duration = Duration::from_secs(5);
 
 fn confirm(asked: &Asked<'_>, request: ConfirmRequest) -> Result<Confirmed, Failure> {
     let daemon = asked.daemon;
@@ -118,7 +114,7 @@ struct Found {
 fn prove(asked: &Asked<'_>, lease: &LeaseRow, root_pid: Pid) -> Result<Proof, Failure> {
     let daemon = asked.daemon;
     let source = daemon.evidence();
-    let deadline = Deadline::after(PROOF);
+    let deadline = Deadline::after(inventory::ONE);
     let unknown = |unknown| of_evidence(&unknown);
     let port = lease.port.get();
     let sockets = source.listening_on(port, &deadline).map_err(unknown)?;
