@@ -79,11 +79,15 @@ pub(crate) async fn answer(
         }
         Err(failure) => {
             daemon.log.request_failed(request_id, method.as_str(), &path, &failure);
-            let status =
-                StatusCode::from_u16(failure.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            respond(status, &wire::failure(request_id, &failure))
+            refusal(request_id, &failure)
         }
     }
+}
+
+/// A failure as it is answered.
+pub(crate) fn refusal(request_id: RequestId, failure: &Failure) -> Response<Full<Bytes>> {
+    let status = StatusCode::from_u16(failure.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    respond(status, &wire::failure(request_id, failure))
 }
 
 fn respond(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {

@@ -109,7 +109,12 @@ async fn run(
     let daemon = Arc::new(Daemon::new(store, clock, Box::new(Kernel::new()?), log, mode));
     let preparing = Arc::clone(&daemon);
     let prepared = tokio::task::spawn_blocking(move || preparing.prepare()).await;
-    prepared.map_err(io::Error::other)?.map_err(ServeError::Prepare)?;
+    if let Err(failure) = prepared.map_err(io::Error::other)? {
+        // Damage was noted; then health and diagnostics are served all the same.
+        if daemon.broken().is_none() {
+            return Err(ServeError::Prepare(failure));
+        }
+    }
     let settings = daemon.settings();
     daemon.log.bound(settings.diagnostic_log_maximum_bytes, settings.diagnostic_log_files);
     daemon.log.write("info", "server", "PortReeve server started.", Map::new());
