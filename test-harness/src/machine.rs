@@ -184,6 +184,13 @@ impl Daemon {
         daemon
     }
 
+    /// Keeps the temporary directory of an earlier daemon, in whose home this one goes on.
+    #[must_use]
+    pub fn with_directory_of(mut self, earlier: &mut Daemon) -> Daemon {
+        self._directory = earlier._directory.take();
+        self
+    }
+
     /// Its home.
     pub fn home(&self) -> &Path {
         &self.home
