@@ -7,7 +7,7 @@ use crate::oracle::{Journal, Known, TTL, verify};
 use crate::support::{acquire_with, home, in_store, token};
 use portreeve_daemon::store::FILE_NAME;
 use portreeve_test_harness::machine::{
-    Daemon, as_user, client, free_port, give, python, raw, spawn, until, worktree,
+    Daemon, as_user, client, free_port, python, raw, spawn, until, worktree,
 };
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
@@ -148,7 +148,6 @@ fn what_was_acknowledged_survives_a_kill_at_any_moment_and_no_port_is_given_twic
         let ttl = TTL.as_millis().to_string();
         conn.execute("INSERT INTO setting VALUES ('leaseTtlMilliseconds', ?1)", [ttl]).expect("a row");
     });
-    give(directory.path());
     let workspace = worktree();
     let file = File::create(directory.path().join("journal")).expect("a journal can be made");
     let journal = Mutex::new(Journal { file, leases: BTreeMap::new(), replies: 0 });

@@ -1,7 +1,7 @@
 //! Who may talk to the daemon: its own user and root, and nobody else whatever the files' modes say.
 
 use crate::support::{check_envelope, is_id};
-use portreeve_test_harness::machine::{Daemon, python, raw};
+use portreeve_test_harness::machine::{Daemon, give, python, raw};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -55,6 +55,7 @@ fn another_user_is_told_so_even_where_the_modes_would_let_him_in() {
     let open = |path: &Path, mode: u32| {
         fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode can be set");
     };
+    give(directory.path());
     let mut daemon = Daemon::start_in(&directory.path().join("home"));
     let own = ask_as(0, daemon.socket());
     assert!(own.starts_with("HTTP/1.1 200 "), "{own}");

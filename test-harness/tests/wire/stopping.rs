@@ -1,8 +1,8 @@
 //! The daemon's end: by signal or by request, nothing that is being answered is cut off, and nobody is left to
 //! find a socket behind which nobody is.
 
-use crate::support::{Reply, exchange, signal, terminate};
-use portreeve_test_harness::machine::{Daemon, PATIENCE, client, until, worktree};
+use crate::support::{Reply, exchange, home, lives, signal, terminate};
+use portreeve_test_harness::machine::{Daemon, PATIENCE, acquire, client, until, worktree};
 use rustix::process::Signal;
 use serde_json::json;
 use std::io::{Read as _, Write as _};
@@ -22,16 +22,15 @@ fn begun(daemon: &Daemon, target: &str, body: &str) -> UnixStream {
 #[test]
 fn a_request_in_flight_at_sigterm_is_answered_and_durable_and_the_exit_is_clean() {
     for end in [Signal::TERM, Signal::INT, Signal::HUP] {
-        let directory = tempfile::tempdir().expect("a temp dir can be made");
-        let home = directory.path().join("home");
+        let (_directory, home) = home();
         let mut daemon = Daemon::start_in(&home);
         let workspace = worktree();
-        let mut body = portreeve_test_harness::machine::acquire(workspace.path(), "web", json!({}));
+        let mut body = acquire(workspace.path(), "web", json!({}));
         body["client"] = client();
         let body = body.to_string();
         let mut stream = begun(&daemon, "/v1/leases/acquire", &body);
         // The daemon has taken the connection up once it answers a later one.
-        crate::support::lives(&daemon);
+        lives(&daemon);
         signal(daemon.process.id(), end);
         until("the socket is gone", || (!daemon.socket().exists()).then_some(()));
         assert!(daemon.process.try_wait().expect("a child can be waited for").is_none(), "it waits for us");
@@ -105,5 +104,5 @@ fn a_stop_is_only_taken_from_a_sender_who_says_who_it_is() {
         assert_eq!(Reply::parse(&all).expect("a reply").status, 400, "{body}");
     }
     assert_eq!(daemon.refused("GET", "/v1/server/stop", None).0, 404);
-    crate::support::lives(&daemon);
+    lives(&daemon);
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 /// A path below the temp directory that is to be a home, and the directory that keeps it.
 pub(crate) fn home() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a temp dir can be made");
+    machine::give(directory.path());
     let home = directory.path().join("home");
     (directory, home)
 }
@@ -29,6 +30,10 @@ pub(crate) fn in_store(home: &Path, work: impl FnOnce(&Connection)) {
     let conn = Connection::open(&path).expect("the store can be opened");
     work(&conn);
     conn.close().expect("the store can be closed");
+    machine::give(home);
+    for entry in fs::read_dir(home).expect("a home can be read") {
+        machine::give(&entry.expect("an entry").path());
+    }
 }
 
 /// Reads the daemon's store beside it.
