@@ -4,7 +4,7 @@ use crate::{none, registry};
 use portreeve_registry::FailureClass;
 use portreeve_test_harness::machine::{Daemon, worktree};
 use portreeve_test_harness::rules::bridge::Bridge;
-use portreeve_test_harness::rules::{sizes, surface};
+use portreeve_test_harness::rules::{fuzz, sizes, surface};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -82,6 +82,29 @@ fn every_example_comes_through_to_an_answer_of_its_schema_or_a_failure_of_its_ow
         }
     }
     none(&faults);
+}
+
+#[test]
+fn every_spoilt_input_is_answered_and_breaks_nothing() {
+    let daemon = Daemon::start();
+    let mut bridge = Bridge::start(daemon.socket(), "all");
+    let mut faults = Vec::new();
+    for tool in registry().iter() {
+        for (what, arguments) in fuzz::cases(tool) {
+            let result = bridge.call(tool.name(), Value::Object(arguments));
+            let told = &result["_meta"]["portreeve/error"];
+            let class = told["class"].as_str().and_then(FailureClass::parse);
+            let callers =
+                [Some(FailureClass::BridgeInvalidArguments), Some(FailureClass::DaemonInvalidInput)]
+                    .contains(&class);
+            let broken = class.is_none_or(|class| PLUMBING.contains(&class)) && !callers;
+            if result["isError"] == true && broken {
+                faults.push(format!("{}: {what}: {told}", tool.name()));
+            }
+        }
+    }
+    none(&faults);
+    bridge.done("diagnostics_health_get", json!({}));
 }
 
 #[test]
