@@ -18,6 +18,7 @@ pub(crate) fn walk(daemon: &Daemon, target: &str, limit: usize, mut meanwhile: i
         let items = data["items"].as_array().expect("items");
         assert!(items.len() <= limit, "{} rows on a page of {limit}", items.len());
         rows.extend(items.iter().cloned());
+        assert!(rows.len() < 100_000, "the walk has no end");
         meanwhile();
         match &data["page"]["nextCursor"] {
             Value::Null => return rows,
