@@ -242,9 +242,9 @@ fn credentials_and_states_that_do_not_fit() {
     assert_eq!((status, &error["code"]), (400, &json!("invalid_lease_token")));
     // Its time runs out by itself.
     house.event("lease.expired", &lease["leaseId"]);
-    assert_eq!(house.not_confirmed(&lease, server.pid())["code"], "lease_not_pending");
+    assert_eq!(house.not_confirmed(&lease, server.pid())["code"], "lease_expired");
     let (_, error) = house.refused("POST", &of(&lease, "renew"), Some(with(&lease, json!({}))));
-    assert_eq!(error["code"], "lease_not_pending");
+    assert_eq!(error["code"], "lease_expired");
     let lease = house.lease("api", json!({}));
     house.abandon(&lease, "client-cancelled");
     let server = Actor::serve(house.worktree.path(), port(&lease));
