@@ -6,8 +6,8 @@ use portreeve_registry::{Failure, FailureClass};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a directory may take to answer; one on a dead mount never does.
@@ -31,26 +31,33 @@ static WAITING: Mutex<Vec<Sender<Look>>> = Mutex::new(Vec::new());
 /// Looks at a directory on a thread of its own: on a dead mount that thread is lost, and this call is not.
 /// A thread that has answered is kept for a while for the next call.
 fn look(path: &str) -> Result<Found, NoAnswer> {
-    let (answer, found) = mpsc::channel();
-    let mut look = (path.to_owned(), answer);
-    let thread = loop {
-        let waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    loop {
+        let waiting = waiting().pop();
         let thread = match waiting {
             Some(thread) => thread,
             None => start().map_err(NoAnswer::NoThread)?,
         };
-        match thread.send(look) {
-            Ok(()) => break thread,
-            // It has just ended.
-            Err(unsent) => look = unsent.0,
+        let (answer, found) = mpsc::channel();
+        // One that has just ended takes nothing, or drops what it took with the answer's sender.
+        if thread.send((path.to_owned(), answer)).is_err() {
+            continue;
         }
-    };
-    let found = found.recv_timeout(PATIENCE).map_err(|_| NoAnswer::Late)?;
-    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-    if waiting.len() < KEPT {
-        waiting.push(thread);
+        match found.recv_timeout(PATIENCE) {
+            Ok(found) => {
+                let mut waiting = self::waiting();
+                if waiting.len() < KEPT {
+                    waiting.push(thread);
+                }
+                return Ok(found);
+            }
+            Err(RecvTimeoutError::Disconnected) => {}
+            Err(RecvTimeoutError::Timeout) => return Err(NoAnswer::Late),
+        }
     }
-    Ok(found)
+}
+
+fn waiting() -> MutexGuard<'static, Vec<Sender<Look>>> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why nothing was found out.
@@ -95,5 +102,39 @@ pub(crate) fn real_path(root: &WorkspaceRoot, field: &[&str]) -> Result<Workspac
             refused(format!("expected an existing directory, and {root} is missing"))
         }
         Err(error) => refused(format!("expected a readable directory, and {root} is not: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_at_once_and_one_after_another_are_each_answered() {
+        let directory = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(directory.path()).unwrap();
+        let path = directory.path().to_str().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..2 * KEPT {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        let Ok(Ok(found)) = look(path) else { panic!("no answer") };
+                        assert_eq!(found, (true, real.clone()));
+                    }
+                });
+            }
+        });
+        assert!(waiting().len() <= KEPT);
+        let Ok(missing) = look("/nowhere/at/all") else { panic!("no answer") };
+        assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_thread_that_has_just_ended_is_passed_over() {
+        let (sender, looks) = mpsc::channel::<Look>();
+        drop(looks);
+        waiting().push(sender);
+        let Ok(Ok((directory, _))) = look("/") else { panic!("no answer") };
+        assert!(directory);
     }
 }
