@@ -13,12 +13,12 @@ use std::process::{Child, Command, Stdio};
 /// Ends the program if that lies in memory, where a commit costs nothing.
 pub(crate) fn disk() -> tempfile::TempDir {
     // TMPFS_MAGIC and RAMFS_MAGIC (statfs(2)).
-    const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+    const MEMORY: [i128; 2] = [0x0102_1994, 0x8584_58f6];
     let exe = std::env::current_exe().expect("this program has a path");
     let directory = tempfile::tempdir_in(exe.parent().expect("in a folder")).expect("a temp dir can be made");
     let about = rustix::fs::statfs(directory.path()).expect("a file system can be asked");
     assert!(
-        MEMORY.iter().all(|kind| i64::try_from(about.f_type) != Ok(*kind)),
+        MEMORY.iter().all(|kind| i128::from(about.f_type) != *kind),
         "{} is on a file system in memory: commits cost nothing there",
         directory.path().display()
     );

@@ -10,8 +10,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// What measures something, and notes it.
+type Scene = fn(&mut Table);
+
 /// Every scene by name.
-pub(crate) const ALL: &[(&str, fn(&mut Table))] = &[
+pub(crate) const ALL: &[(&str, Scene)] = &[
     ("start", start),
     ("memory", memory),
     ("round trip", round_trip),
