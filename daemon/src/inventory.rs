@@ -89,7 +89,7 @@ pub(crate) fn entry(daemon: &Daemon, port: PortNumber, recorded: Recorded) -> In
 }
 
 /// Judges one port from what the store and the kernel say.
-fn judge(
+pub(crate) fn judge(
     daemon: &Daemon,
     port: PortNumber,
     recorded: Recorded,

@@ -108,8 +108,6 @@ async fn run(
     let mode = if supervised { Mode::Supervised } else { Mode::Manual };
     let daemon = Arc::new(Daemon::new(store, clock, Box::new(Kernel::new()?), log, mode));
     daemon.prepare().map_err(ServeError::Prepare)?;
-    let settings = daemon.settings();
-    daemon.log.bound(settings.diagnostic_log_maximum_bytes, settings.diagnostic_log_files);
     daemon.log.write("info", "server", "PortReeve server started.", Map::new());
     daemon.log.write("info", "docker", "Container evidence is not available in this version.", Map::new());
     stop_on_signals(&daemon)?;

@@ -29,7 +29,7 @@ pub(crate) fn expire_due(daemon: &Arc<Daemon>) -> Result<Option<i64>, Failure> {
 }
 
 /// Expires every pending lease whose time is over, within a transaction.
-pub(super) fn expire_within(daemon: &Arc<Daemon>, tx: &Tx<'_>, now: &Moment) -> Result<(), Failure> {
+pub(crate) fn expire_within(daemon: &Arc<Daemon>, tx: &Tx<'_>, now: &Moment) -> Result<(), Failure> {
     let boot_id = daemon.clock().boot_id();
     let sql = format!(
         "SELECT {} FROM lease WHERE state = 'pending' AND (boot_id <> ?1 OR expires_boot_ms <= ?2)",
