@@ -6,7 +6,7 @@
 //! A reader that has gone away (`| head`) is no error.
 
 use crate::exit::Exit;
-use crate::text::safe_lines;
+use crate::text::safe;
 use portreeve_registry::{Failure, FailureClass};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -89,13 +89,10 @@ fn describe(failure: &Failure) -> Value {
 }
 
 fn complain(failure: &Failure) -> String {
-    let mut text = format!("error: {}\nnext: {}", failure.message, failure.next.line(|_| false));
     let request = failure.details.get(REQUEST_ID).and_then(Value::as_str);
-    match request {
-        Some(id) => text.push_str(&format!("\n[{}, request {id}]", failure.class)),
-        None => text.push_str(&format!("\n[{}]", failure.class)),
-    }
-    safe_lines(&text)
+    let request = request.map(|id| format!(", request {}", safe(id))).unwrap_or_default();
+    let (message, next) = (safe(&failure.message), safe(&failure.next.line(|_| false)));
+    format!("error: {message}\nnext: {next}\n[{}{request}]", failure.class)
 }
 
 /// The detail under which a failure names its request.

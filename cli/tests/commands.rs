@@ -8,7 +8,11 @@ mod leases;
 mod offline;
 #[path = "commands/reading.rs"]
 mod reading;
+#[path = "commands/serving.rs"]
+mod serving;
 #[path = "commands/support.rs"]
 mod support;
 #[path = "commands/tour.rs"]
 mod tour;
+#[path = "commands/with_port.rs"]
+mod with_port;

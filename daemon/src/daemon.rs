@@ -172,12 +172,19 @@ impl Daemon {
     }
 
     /// Reads what is kept in memory, ends what ended while nobody looked, and takes up the watch.
+    ///
+    /// Blocks: not for a thread of the runtime.
     pub(crate) fn prepare(self: &Arc<Self>) -> Result<(), Failure> {
         if self.broken().is_some() {
             return Ok(());
         }
         let settings = self.read(settings::load)?;
         self.put_in_force(Arc::new(settings));
+        // What ended while nobody ran is recorded before the first question. That it can't be (a full disk) is no
+        // reason not to serve: whoever reads judges by the clock, and the keeper tries again.
+        if let Err(failure) = leases::expire_due(self) {
+            tracing::warn!(%failure, "what ended meanwhile could not be recorded");
+        }
         let (assigned, pending) = self.read(|conn| {
             let assigned = "SELECT assigned_port FROM claim WHERE assigned_port IS NOT NULL";
             let pending = "SELECT port FROM lease WHERE state = 'pending'";
@@ -185,13 +192,8 @@ impl Daemon {
             Ok((read(assigned)?, read(pending)?))
         })?;
         assigned.into_iter().for_each(|port| self.pool.assign(port));
-        let leased = !pending.is_empty();
         pending.into_iter().for_each(|port| self.pool.hold(port));
-        crate::watch::resume(self)?;
-        if leased {
-            self.leases.notify_one();
-        }
-        Ok(())
+        crate::watch::resume(self)
     }
 
     /// A lease was made, renewed or settled: its keeper must know when it slept because there was none.

@@ -61,7 +61,7 @@ pub(crate) fn answer<O: Operation>(
 pub(crate) fn answer_list<L: Listing>(
     asked: &Asked<'_>,
     args: Args,
-    serve: fn(&Asked<'_>, &L::Filter, &Cut<L::Key>) -> Result<PageOf<L::Row>, Failure>,
+    serve: impl FnOnce(&Asked<'_>, &L::Filter, &Cut<L::Key>) -> Result<PageOf<L::Row>, Failure>,
 ) -> Result<Value, Failure> {
     let request = ListRequest::<L>::decode(args).map_err(|i| i.failure(FailureClass::DaemonInvalidInput))?;
     let cut = request.cut()?;

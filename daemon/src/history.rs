@@ -142,7 +142,8 @@ fn page(
     };
     page.page.poll_cursor = Some(polled_to);
     if ascending {
-        let gap = cut.after().is_some_and(|after| oldest.is_some_and(|oldest| oldest > after.0 + 1));
+        let gap =
+            cut.after().is_some_and(|after| oldest.is_some_and(|oldest| oldest > after.0.saturating_add(1)));
         page.page.gap = gap.then_some(true);
     }
     Ok(page)

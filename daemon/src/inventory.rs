@@ -10,8 +10,8 @@ use crate::rows::{self, LeaseRow, RunRow};
 use portreeve_evidence::{Deadline, Holding, Search, Socket, Source, Visibility};
 use portreeve_ports::{GetPort, ListPorts, PortFilter, PortRef};
 use portreeve_records::{
-    Claim, Classification, EvidenceNote, EvidenceState, HolderView, InventoryEntry, Listener, Ownership, Pid,
-    PortNumber, ProcessView, Transport,
+    Claim, ClaimIdentity, Classification, EvidenceNote, EvidenceState, HolderView, InventoryEntry, Listener,
+    Ownership, Pid, PortNumber, ProcessView, Transport,
 };
 use portreeve_registry::{Cut, Failure, PageOf};
 use rusqlite::Connection;
@@ -23,9 +23,9 @@ serve!(GetPort => get);
 serve!(list ListPorts => list);
 
 /// How long looking at one port may take.
-pub(crate) const ONE: Duration = Duration::from_secs(2);
+pub(crate) const ONE: Duration = Duration::from_secs(5);
 /// How long looking at all of them may take.
-const ALL: Duration = Duration::from_secs(8);
+const ALL: Duration = Duration::from_secs(10);
 /// How many ports are looked at together.
 const STRETCH: usize = 256;
 
@@ -65,27 +65,70 @@ pub(crate) fn entry(daemon: &Daemon, port: PortNumber, recorded: Recorded) -> In
         notes.insert(EvidenceNote::Deadline);
         Vec::new()
     });
-    // A confirmed owner is looked for where it was seen; only what that doesn't settle costs a full search.
-    let mut holdings = Vec::new();
-    if !sockets.is_empty() {
-        if recorded.run.is_some() {
-            holdings = source.holdings(&sockets, Search::Known, &deadline);
+    let run = recorded.run.as_ref();
+    let holdings = held(source, &[(port.get(), run)], sockets, &deadline).remove(&port.get());
+    let entry = judge(daemon, port, recorded, holdings.unwrap_or_default(), notes);
+    look_behind(source, entry, &deadline)
+}
+
+/// Who holds these sockets, by port.
+///
+/// A confirmed owner is looked for where it was seen; only what that doesn't settle costs a look into every
+/// process, one for all of it.
+fn held(
+    source: &dyn Source,
+    ports: &[(u16, Option<&RunRow>)],
+    sockets: Vec<Socket>,
+    deadline: &Deadline,
+) -> BTreeMap<u16, Vec<Holding>> {
+    let runs: BTreeMap<u16, &RunRow> =
+        ports.iter().filter_map(|(port, run)| Some((*port, (*run)?))).collect();
+    let (served, mut open): (Vec<Socket>, Vec<Socket>) =
+        sockets.into_iter().partition(|socket| runs.contains_key(&socket.port));
+    let mut by_port: BTreeMap<u16, Vec<Holding>> = BTreeMap::new();
+    if !served.is_empty() {
+        for holding in source.holdings(&served, Search::Known, deadline) {
+            by_port.entry(holding.socket.port).or_default().push(holding);
         }
-        let settled = !holdings.is_empty()
-            && recorded.run.as_ref().is_some_and(|run| {
-                let tree = Tree::of(run);
-                holdings.iter().all(|holding| {
-                    !holding.holders.is_empty()
-                        && holding.holders.iter().all(|h| tree.owns(h.process, source).verified)
-                })
-            });
-        if !settled {
-            holdings = source.holdings(&sockets, Search::Every, &deadline);
-        }
-    } else if source.answers(port.get(), &deadline).is_ok_and(|from| !from.is_empty()) {
-        notes.insert(EvidenceNote::Forwarded);
     }
-    judge(daemon, port, recorded, holdings, notes)
+    by_port.retain(|port, holdings| {
+        let own = |holding: &Holding| {
+            let tree = Tree::of(runs[port]);
+            !holding.holders.is_empty()
+                && holding.holders.iter().all(|h| tree.owns(h.process, source).verified)
+        };
+        let settled = holdings.iter().all(own);
+        if !settled {
+            open.extend(holdings.iter().map(|holding| holding.socket));
+        }
+        settled
+    });
+    if !open.is_empty() {
+        for holding in source.holdings(&open, Search::Every, deadline) {
+            by_port.entry(holding.socket.port).or_default().push(holding);
+        }
+    }
+    by_port
+}
+
+/// Looks whether somebody answers on a port that nobody listens on: it is forwarded elsewhere, and not free.
+fn look_behind(source: &dyn Source, mut entry: InventoryEntry, deadline: &Deadline) -> InventoryEntry {
+    let port = entry.port.get();
+    let forwarded = entry.listeners.is_empty()
+        && entry.holders.is_empty()
+        && !entry.evidence.notes.contains(&EvidenceNote::Deadline)
+        && source.answers(port, deadline).is_ok_and(|from| !from.is_empty())
+        // A server that came in between answers as well.
+        && source.listening_on(port, deadline).is_ok_and(|sockets| sockets.is_empty());
+    if forwarded {
+        entry.evidence.complete = false;
+        entry.evidence.notes.push(EvidenceNote::Forwarded);
+        entry.evidence.notes.sort_unstable();
+        if entry.classification == Classification::Available {
+            entry.classification = Classification::Unclaimed;
+        }
+    }
+    entry
 }
 
 /// Judges one port from what the store and the kernel say.
@@ -206,7 +249,7 @@ fn listeners(
                 port,
                 command: process.as_ref().map(|process| process.name.clone()),
                 names,
-                process: process.map(|process| view(&process)).flatten(),
+                process: process.as_ref().and_then(view),
                 ownership,
             })
         })
@@ -280,22 +323,22 @@ fn list(
                 .map(|port| Ok((port, recorded(conn, port)?)))
                 .collect::<Result<_, Failure>>()
         })?;
+        let recorded: Vec<_> = recorded
+            .into_iter()
+            .filter(|(_, recorded)| !needs_claim || claimed_so(filter, recorded))
+            .collect();
+        let runs: Vec<_> = recorded.iter().map(|(port, found)| (port.get(), found.run.as_ref())).collect();
         let here: Vec<Socket> =
-            now.iter().filter_map(|port| listening.get(port)).flatten().copied().collect();
-        let mut holdings: BTreeMap<u16, Vec<Holding>> = BTreeMap::new();
-        for holding in source.holdings(&here, Search::Known, &deadline) {
-            holdings.entry(holding.socket.port).or_default().push(holding);
-        }
+            runs.iter().filter_map(|(port, _)| listening.get(port)).flatten().copied().collect();
+        let mut holdings = held(source, &runs, here, &deadline);
         for (port, recorded) in recorded {
-            let entry = judge(
-                daemon,
-                port,
-                recorded,
-                holdings.remove(&port.get()).unwrap_or_default(),
-                BTreeSet::new(),
-            );
-            if entry.classification != Classification::Available && suits(filter, &entry) {
-                found.push((port, entry));
+            let its = holdings.remove(&port.get()).unwrap_or_default();
+            let entry = judge(daemon, port, recorded, its, BTreeSet::new());
+            if entry.classification != Classification::Available
+                && suits(filter, &entry)
+                && found.len() < wanted
+            {
+                found.push((port, look_behind(source, entry, &deadline)));
             }
         }
     }
@@ -315,16 +358,26 @@ fn spoken_for(conn: &Connection, first: u32) -> Result<BTreeSet<u16>, Failure> {
     Ok(ports)
 }
 
+/// Whether the claim that is recorded for a port, if it still counts, is one that the filter asks for.
+fn claimed_so(filter: &PortFilter, recorded: &Recorded) -> bool {
+    recorded.claim.as_ref().is_some_and(|claim| is_for(filter, Some(&claim.identity)))
+}
+
 fn suits(filter: &PortFilter, entry: &InventoryEntry) -> bool {
     let identity = entry.claim.as_ref().map(|claim| &claim.identity);
-    let is = |wanted: Option<&str>, has: Option<&str>| wanted.is_none_or(|wanted| has == Some(wanted));
-    let component = filter.component.as_ref().or(filter.service.as_ref());
     let listens = !entry.listeners.is_empty() || !entry.holders.is_empty();
     filter.classification.is_none_or(|c| c == entry.classification)
         && filter.claimed.is_none_or(|claimed| claimed == identity.is_some())
         && filter.listening.is_none_or(|listening| listening == listens)
-        && is(filter.project.as_ref().map(|n| n.as_str()), identity.map(|i| i.project.as_str()))
+        && is_for(filter, identity)
+}
+
+/// Whether a port's claim is one that the filter asks for.
+fn is_for(filter: &PortFilter, identity: Option<&ClaimIdentity>) -> bool {
+    let is = |wanted: Option<&str>, has: Option<&str>| wanted.is_none_or(|wanted| has == Some(wanted));
+    is(filter.project.as_ref().map(|n| n.as_str()), identity.map(|i| i.project.as_str()))
         && is(filter.workspace.as_deref(), identity.map(|i| i.workspace_root.as_str()))
-        && is(component.map(|n| n.as_str()), identity.map(|i| i.component.as_str()))
+        && is(filter.component.as_ref().map(|n| n.as_str()), identity.map(|i| i.component.as_str()))
+        && is(filter.service.as_ref().map(|n| n.as_str()), identity.map(|i| i.component.as_str()))
         && is(filter.endpoint.as_ref().map(|n| n.as_str()), identity.map(|i| i.endpoint.as_str()))
 }

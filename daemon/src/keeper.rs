@@ -1,8 +1,8 @@
-//! The keeper of leases: wakes when the next lease ends, and only while there is one.
+//! The keeper of leases: wakes while one is pending, and otherwise only when an unused ephemeral port is to be
+//! given back.
 
 use crate::Daemon;
-use crate::fault::of_sql;
-use crate::leases;
+use crate::leases::{self, Due};
 use portreeve_registry::Failure;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +12,8 @@ use std::time::Duration;
 const LEASE_DAYS: i64 = 1;
 /// How long released runs and settled receipts are kept, in days.
 const RUN_DAYS: i64 = 7;
+/// How long to wait after a round that failed.
+const AFTER_A_FAILURE: Duration = Duration::from_secs(5);
 /// How often old records are swept at most, in milliseconds.
 const SWEEP_EVERY: i64 = 10 * 60 * 1000;
 
@@ -28,33 +30,46 @@ pub(crate) async fn keep(daemon: Arc<Daemon>) {
             }
             Ok(Err(failure)) => {
                 tracing::warn!(%failure, "leases could not be looked after");
-                Some(Duration::from_secs(5))
+                Next { leased: true, wait: Some(AFTER_A_FAILURE) }
             }
             Err(_) => return,
         };
-        match next {
-            Some(wait) => tokio::time::sleep(wait).await,
-            None => {
-                daemon.idle.store(true, Ordering::Release);
-                // A lease may have come between the look and the flag.
-                if !matches!(pending(&daemon), Ok(None)) {
-                    daemon.idle.store(false, Ordering::Release);
-                    continue;
-                }
-                daemon.leases.notified().await;
+        if next.leased {
+            // From now on a gap is looked for.
+            daemon.idle.store(false, Ordering::Release);
+        } else {
+            daemon.idle.store(true, Ordering::Release);
+            // A lease may have come between the look and the flag.
+            if !matches!(due(&daemon), Ok(Due { lease: None, .. })) {
+                continue;
             }
+        }
+        match next.wait {
+            Some(wait) if next.leased => tokio::time::sleep(wait).await,
+            // A lease that comes, or a use that ends, changes what is next.
+            Some(wait) => drop(tokio::time::timeout(wait, daemon.leases.notified()).await),
+            None => daemon.leases.notified().await,
         }
     }
 }
 
-/// One round: extends after a gap, expires what is due, sweeps now and then. Answers how long to sleep.
-fn round(daemon: &Arc<Daemon>, swept: Option<i64>) -> Result<(Option<Duration>, i64), Failure> {
+/// What the keeper waits for.
+struct Next {
+    /// Whether a lease is pending.
+    leased: bool,
+    /// How long; for ever without.
+    wait: Option<Duration>,
+}
+
+/// One round: extends after a gap, expires what is due, sweeps now and then. Answers what to wait for.
+fn round(daemon: &Arc<Daemon>, swept: Option<i64>) -> Result<(Next, i64), Failure> {
     daemon.after_a_gap();
     let now = daemon.clock().boot_ms();
     daemon.awake.store(now, Ordering::Release);
-    let mut next = pending(daemon)?;
-    if next.is_some_and(|next| next <= now) || swept.is_none() {
-        next = leases::expire_due(daemon)?;
+    let mut next = due(daemon)?;
+    if next.lease.into_iter().chain(next.assignment).any(|next| next <= now) {
+        leases::expire_due(daemon)?;
+        next = due(daemon)?;
     }
     let mut when = swept.unwrap_or(now);
     if swept.is_none() || now - when >= SWEEP_EVERY {
@@ -63,20 +78,19 @@ fn round(daemon: &Arc<Daemon>, swept: Option<i64>) -> Result<(Option<Duration>, 
     }
     let ttl = i64::try_from(daemon.settings().lease_ttl_milliseconds).unwrap_or(i64::MAX);
     // Awake at least three times a lease time, so that a gap is seen as one.
-    let wait = next.map(|next| (next - now).clamp(1, (ttl / 3).max(1)));
-    Ok((wait.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(1))), when))
+    let lease = next.lease.map(|next| (next - now).clamp(1, (ttl / 3).max(1)));
+    let assignment = next.assignment.map(|next| (next - now).max(1));
+    let wait = lease.into_iter().chain(assignment).min();
+    let wait = wait.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(1)));
+    Ok((Next { leased: lease.is_some(), wait }, when))
 }
 
-/// When the next pending lease ends.
-fn pending(daemon: &Arc<Daemon>) -> Result<Option<i64>, Failure> {
+/// When something ends next; never, of a store that can't be served from.
+fn due(daemon: &Arc<Daemon>) -> Result<Due, Failure> {
     if daemon.broken().is_some() {
-        return Ok(None);
+        return Ok(Due { lease: None, assignment: None });
     }
-    daemon.read(|conn| {
-        conn.prepare_cached("SELECT min(expires_boot_ms) FROM lease WHERE state = 'pending'")
-            .and_then(|mut s| s.query_row((), |row| row.get(0)))
-            .map_err(of_sql)
-    })
+    daemon.read(leases::due)
 }
 
 /// Drops what is long settled.

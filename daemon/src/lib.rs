@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | [`home`], [`socket`] | one daemon a home; a private socket |
 //! | [`store`] | one SQLite file, one writer |
-//! | `router`, `handler`, `wire`, `server` | HTTP, and the slice of handlers |
+//! | `router`, `handler`, `wire`, `server`, `unread` | HTTP, and the slice of handlers |
 //! | `inventory`, `ownership` | the one resolver of what a port is |
 //! | `pool`, `leases`, `keeper`, `watch` | handing out, expiry, the death of runs |
 //! | `receipts`, `changes`, `reclaim` | what is consequential: previewed, bound to evidence, done once |
@@ -42,6 +42,7 @@ mod server;
 mod settings;
 pub mod socket;
 pub mod store;
+mod unread;
 mod watch;
 mod wire;
 mod workspace;

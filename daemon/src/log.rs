@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -21,6 +21,8 @@ serve!(list ListLogs => list);
 const NAME: &str = "authority.log";
 /// Entries of the plain list when no limit was asked for.
 const PLAIN: usize = 100;
+/// Files at most, whatever the settings.
+const MOST_FILES: u64 = 16;
 
 /// One line of a file.
 #[derive(Serialize, Deserialize)]
@@ -48,7 +50,9 @@ struct State {
 impl Log {
     /// Opens the log in the home; numbers go on where they ended.
     pub(crate) fn open(directory: &Path, clock: SystemClock) -> Log {
-        let number = read(directory, 1).unwrap_or_default().last().map_or(0, |line| line.number);
+        // The newest file may be empty: it may have been made just before the last end.
+        let last = (0..MOST_FILES).find_map(|age| lines(&path(directory, age)).unwrap_or_default().pop());
+        let number = last.map_or(0, |line| line.number);
         let (file, size) = open(&directory.join(NAME));
         let state = State { file, size, number, largest: 1_048_576, files: 3 };
         Log { directory: directory.to_owned(), clock, state: Mutex::new(state) }
@@ -85,10 +89,7 @@ impl Log {
     }
 
     fn rotate(&self, state: &mut State) {
-        let path = |age: u64| match age {
-            0 => self.directory.join(NAME),
-            age => self.directory.join(format!("{NAME}.{age}")),
-        };
+        let path = |age| path(&self.directory, age);
         state.file = None;
         for age in (0..state.files.saturating_sub(1)).rev() {
             if let Err(error) = fs::rename(path(age), path(age + 1))
@@ -101,7 +102,7 @@ impl Log {
             // One file only: it starts anew.
             drop(fs::remove_file(path(0)));
         }
-        for age in state.files..16 {
+        for age in state.files..MOST_FILES {
             drop(fs::remove_file(path(age)));
         }
         (state.file, state.size) = open(&path(0));
@@ -122,12 +123,28 @@ impl Log {
     }
 }
 
+/// The file that is `age` rotations old.
+fn path(directory: &Path, age: u64) -> PathBuf {
+    if age == 0 { directory.join(NAME) } else { directory.join(format!("{NAME}.{age}")) }
+}
+
+/// Opens a file for appending, and ends a line that was torn in its middle, so that the next one is whole.
 fn open(path: &Path) -> (Option<File>, u64) {
-    match OpenOptions::new().create(true).append(true).mode(0o600).open(path) {
-        Ok(file) => {
-            let size = file.metadata().map_or(0, |about| about.len());
-            (Some(file), size)
+    let opened = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path);
+    let ended = opened.and_then(|mut file| {
+        let mut size = file.metadata()?.len();
+        let mut last = [b'\n'];
+        if size > 0 {
+            file.read_exact_at(&mut last, size - 1)?;
         }
+        if last != *b"\n" {
+            file.write_all(b"\n")?;
+            size += 1;
+        }
+        Ok((file, size))
+    });
+    match ended {
+        Ok((file, size)) => (Some(file), size),
         Err(error) => {
             tracing::warn!(%error, path = %path.display(), "the log can't be written");
             (None, 0)
@@ -135,20 +152,25 @@ fn open(path: &Path) -> (Option<File>, u64) {
     }
 }
 
-/// The lines of the newest `files` files, oldest first. A torn line is passed over.
+/// The lines of the newest `files` files, oldest first.
 fn read(directory: &Path, files: u64) -> io::Result<Vec<Line>> {
-    let mut lines = Vec::new();
+    let mut all = Vec::new();
     for age in (0..files).rev() {
-        let path = if age == 0 { directory.join(NAME) } else { directory.join(format!("{NAME}.{age}")) };
-        match File::open(&path) {
-            Ok(file) => {
-                for line in BufReader::new(file).split(b'\n') {
-                    lines.extend(serde_json::from_slice::<Line>(&line?).ok());
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+        all.extend(lines(&path(directory, age))?);
+    }
+    Ok(all)
+}
+
+/// The lines of one file, none if there is none. A torn line is passed over.
+fn lines(path: &Path) -> io::Result<Vec<Line>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut lines = Vec::new();
+    for line in BufReader::new(file).split(b'\n') {
+        lines.extend(serde_json::from_slice::<Line>(&line?).ok());
     }
     Ok(lines)
 }

@@ -1,8 +1,10 @@
 //! Whose a listener is: the rules by which a confirmed run proves, or doesn't prove, that a process is its own.
 //!
 //! A listener is the run's if its process is the confirmed root, one of the listeners that were confirmed, or
-//! descends from one of them; or if it shares session or process group with a remembered process that lives:
-//! launchers exit, shells background, and then the line of parents ends at a reaper.
+//! descends from one of them; or if it shares with one of them that lives a session or process group that is the
+//! run's own: launchers exit, shells background, and then the line of parents ends at a reaper.
+//! A session or group is the run's own if one of its processes leads it. One that a terminal or an agent's host
+//! leads proves nothing: everything that was ever started there is in it.
 
 use crate::rows::{Known, RunRow};
 use portreeve_evidence::{Liveness, ProcessId, Source, Unknown};
@@ -56,15 +58,25 @@ impl<'a> Tree<'a> {
             return refused(OwnershipReason::ProcessUnobservable, vec![process.pid]);
         };
         let line: Vec<u32> = lineage.chain.iter().map(|kin| kin.id.pid).collect();
-        let known = |id: ProcessId| self.root == Some(id) || self.known.iter().any(|k| k.id == id);
-        if let Some(end) = lineage.chain.iter().position(|kin| known(kin.id)) {
+        // Up to the root, if it is above; else to the nearest listener that was confirmed.
+        let root = lineage.chain.iter().position(|kin| self.root == Some(kin.id));
+        let known = |id: ProcessId| self.known.iter().any(|k| k.id == id);
+        if let Some(end) = root.or_else(|| lineage.chain.iter().position(|kin| known(kin.id))) {
             return verified(line[..=end].to_vec());
         }
-        // The line of parents misses the root: a survivor of the same session or group still vouches.
-        let vouches = |k: &&Known| {
-            (k.session == own.session || k.group == own.group) && source.alive(k.id) == Liveness::Alive
+        // The line of parents misses the root: a survivor in the run's own session or group still vouches. While
+        // it lives there, the leader's pid can't have become another process' session or group.
+        let leads = |pid: u32| {
+            self.root.is_some_and(|root| root.pid == pid) || self.known.iter().any(|k| k.id.pid == pid)
         };
-        if self.known.iter().any(|k| vouches(&k)) {
+        let vouches = |k: &Known| {
+            let session = k.session == own.session && leads(own.session);
+            let group = k.group == own.group && leads(own.group);
+            (session || group)
+                && matches!(source.kin(k.id.pid), Ok(Some(now)) if now.id == k.id && !now.zombie
+                    && ((session && now.session == own.session) || (group && now.group == own.group)))
+        };
+        if self.known.iter().any(vouches) {
             return verified(vec![process.pid]);
         }
         if let Some(root) = self.root
@@ -145,6 +157,38 @@ mod tests {
         assert_eq!(reason(&tree, sibling, &machine), OwnershipReason::Verified);
         machine.end(101);
         assert_eq!(reason(&tree, sibling, &machine), OwnershipReason::NotInRunLineage);
+    }
+
+    #[test]
+    fn a_session_that_others_share_proves_nothing() {
+        let machine = Simulated::new();
+        // A terminal's shell, and below it two servers of different runs.
+        machine.start(50, 1);
+        machine.change(50, |p| (p.session, p.group) = (50, 50));
+        let root = machine.start(100, 50);
+        let stranger = machine.start(200, 50);
+        for group in [50, 100] {
+            machine.change(100, |p| (p.session, p.group) = (50, group));
+            let known = [Known { id: root, session: 50, group }];
+            let tree = Tree { root: Some(root), known: &known };
+            assert_eq!(reason(&tree, root, &machine), OwnershipReason::Verified);
+            assert_eq!(reason(&tree, stranger, &machine), OwnershipReason::NotInRunLineage);
+        }
+    }
+
+    #[test]
+    fn a_survivor_that_moved_on_vouches_for_nobody_in_its_old_group() {
+        let machine = Simulated::new();
+        let root = machine.start(100, 1);
+        machine.change(100, |p| (p.session, p.group) = (100, 100));
+        let server = machine.start(101, 100);
+        let known = [Known { id: server, session: 100, group: 100 }];
+        machine.end(100);
+        machine.change(101, |p| (p.session, p.group) = (101, 101));
+        let other = machine.start(104, 1);
+        machine.change(104, |p| (p.session, p.group) = (100, 100));
+        let tree = Tree { root: Some(root), known: &known };
+        assert_eq!(reason(&tree, other, &machine), OwnershipReason::NotInRunLineage);
     }
 
     #[test]

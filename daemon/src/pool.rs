@@ -4,7 +4,8 @@
 //! Ports that a request is just considering are marked too, so that requests at once consider different ones.
 //! The store's unique indexes stay the last word.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 const ASSIGNED: u8 = 1;
 const PENDING: u8 = 2;
@@ -14,6 +15,8 @@ const CONSIDERED: u8 = 4;
 #[derive(Debug)]
 pub(crate) struct Pool {
     marks: Mutex<Box<[u8; 65536]>>,
+    /// Somebody has decided about a port.
+    decided: Condvar,
 }
 
 /// What is known of a port in the pool.
@@ -31,7 +34,7 @@ impl Mark {
 
 impl Pool {
     pub(crate) fn new() -> Pool {
-        Pool { marks: Mutex::new(Box::new([0; 65536])) }
+        Pool { marks: Mutex::new(Box::new([0; 65536])), decided: Condvar::new() }
     }
 
     fn marks(&self) -> MutexGuard<'_, Box<[u8; 65536]>> {
@@ -54,13 +57,19 @@ impl Pool {
         Mark(self.marks()[usize::from(port)])
     }
 
-    /// Marks `port` as considered, unless somebody else does so already.
-    pub(crate) fn consider(&self, port: u16) -> Option<Considered<'_>> {
-        let mark = &mut self.marks()[usize::from(port)];
-        if *mark & CONSIDERED != 0 {
+    /// Marks `port` as considered, once nobody else does so any more; none if that takes longer than `patience`.
+    ///
+    /// Whoever holds a considered port must not wait for another one.
+    pub(crate) fn consider(&self, port: u16, patience: Duration) -> Option<Considered<'_>> {
+        let at = usize::from(port);
+        let (mut marks, _) = self
+            .decided
+            .wait_timeout_while(self.marks(), patience, |marks| marks[at] & CONSIDERED != 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        if marks[at] & CONSIDERED != 0 {
             return None;
         }
-        *mark |= CONSIDERED;
+        marks[at] |= CONSIDERED;
         Some(Considered { pool: self, port })
     }
 
@@ -93,6 +102,7 @@ impl Considered<'_> {
 impl Drop for Considered<'_> {
     fn drop(&mut self) {
         self.pool.marks()[usize::from(self.port)] &= !CONSIDERED;
+        self.pool.decided.notify_all();
     }
 }
 
@@ -108,10 +118,25 @@ mod tests {
         let second = pool.next(5000..=5002, |_| true).unwrap();
         assert_eq!((first.port(), second.port()), (5001, 5002));
         assert!(pool.next(5000..=5002, |_| true).is_none());
-        assert!(pool.consider(5001).is_none());
+        assert!(pool.consider(5001, Duration::ZERO).is_none());
         drop(first);
         assert_eq!(pool.next(5000..=5002, |_| true).unwrap().port(), 5001);
         pool.unassign(5000);
         assert_eq!(pool.next(5000..=5002, |port| port != 5001).unwrap().port(), 5000);
+    }
+
+    #[test]
+    fn whoever_waits_for_a_port_sees_what_was_decided() {
+        let pool = Pool::new();
+        let first = pool.consider(5000, Duration::ZERO).unwrap();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                let second = pool.consider(5000, Duration::from_secs(20)).unwrap();
+                pool.mark(second.port()).pending()
+            });
+            pool.hold(5000);
+            drop(first);
+            assert!(second.join().unwrap());
+        });
     }
 }

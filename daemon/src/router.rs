@@ -3,11 +3,11 @@
 use crate::Daemon;
 use crate::handler::{Asked, Caller, HANDLERS, Handler};
 use crate::wire;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode, header};
 use portreeve_records::Pid;
-use portreeve_registry::{Args, Failure, FailureClass, Manner, Method, Outcome, RequestId};
+use portreeve_registry::{Args, Failure, FailureClass, Manner, Method, RequestId};
 use serde_json::{Map, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// The largest body, in bytes.
 pub const BODY_LIMIT: usize = 1024 * 1024;
+/// How much of a body is read and dropped after it was refused, in bytes: a sender that is still writing reads
+/// the answer only once it has written.
+const SPARE: usize = 16 * BODY_LIMIT;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// How long a request may take in all.
@@ -76,11 +79,15 @@ pub(crate) async fn answer(
         }
         Err(failure) => {
             daemon.log.request_failed(request_id, method.as_str(), &path, &failure);
-            let status =
-                StatusCode::from_u16(failure.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            respond(status, &wire::failure(request_id, &failure))
+            refusal(request_id, &failure)
         }
     }
+}
+
+/// A failure as it is answered.
+pub(crate) fn refusal(request_id: RequestId, failure: &Failure) -> Response<Full<Bytes>> {
+    let status = StatusCode::from_u16(failure.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    respond(status, &wire::failure(request_id, failure))
 }
 
 fn respond(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
@@ -170,29 +177,48 @@ fn unknown_path(method: &hyper::Method, path: &str) -> Failure {
     )
 }
 
-async fn drain(body: Incoming) {
-    let body = Limited::new(body, BODY_LIMIT);
-    // What a GET carries is ignored; too much of it ends the connection, which hyper sees to.
-    drop(tokio::time::timeout(BODY_TIME, body.collect()).await);
+/// Reads a body that nobody wants and drops it; too much of it ends the connection, which hyper sees to.
+async fn drain(mut body: Incoming) {
+    drop(tokio::time::timeout(BODY_TIME, pass_over(&mut body)).await);
 }
 
-async fn read(body: Incoming) -> Result<Map<String, Value>, Failure> {
-    let malformed = |text: String| Failure::new(FailureClass::DaemonRequestMalformed, text);
-    let collected = tokio::time::timeout(BODY_TIME, Limited::new(body, BODY_LIMIT).collect())
-        .await
-        .map_err(|_| malformed(format!("the body did not arrive within {} s", BODY_TIME.as_secs())))?;
-    let bytes = collected
-        .map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                malformed(format!("the body is larger than {BODY_LIMIT} bytes"))
-            } else {
-                malformed("the body was cut off".to_owned())
-            }
-        })?
-        .to_bytes();
+async fn pass_over(body: &mut Incoming) {
+    let mut passed = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        passed += frame.data_ref().map_or(0, Bytes::len);
+        if passed > SPARE {
+            return;
+        }
+    }
+}
+
+async fn read(mut body: Incoming) -> Result<Map<String, Value>, Failure> {
+    let bytes = tokio::time::timeout(BODY_TIME, collect(&mut body)).await.unwrap_or_else(|_| {
+        Err(malformed(format!("the body did not arrive within {} s", BODY_TIME.as_secs())))
+    })?;
     match serde_json::from_slice(&bytes) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) => Err(malformed("the body is not a JSON object".to_owned()).outcome(Outcome::NotStarted)),
+        Ok(_) => Err(malformed("the body is not a JSON object")),
         Err(error) => Err(malformed(format!("the body is not JSON: {error}"))),
     }
+}
+
+async fn collect(body: &mut Incoming) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| malformed("the body was cut off"))?;
+        let data = frame.data_ref().map_or(&[][..], AsRef::as_ref);
+        if bytes.len() + data.len() > BODY_LIMIT {
+            drop(bytes);
+            pass_over(body).await;
+            return Err(malformed(format!("the body is larger than {BODY_LIMIT} bytes")));
+        }
+        bytes.extend_from_slice(data);
+    }
+    Ok(bytes)
+}
+
+/// A request that can't be read.
+pub(crate) fn malformed(text: impl Into<String>) -> Failure {
+    Failure::new(FailureClass::DaemonRequestMalformed, text)
 }

@@ -107,7 +107,14 @@ async fn run(
     let store = Store::open(home.store_path());
     let mode = if supervised { Mode::Supervised } else { Mode::Manual };
     let daemon = Arc::new(Daemon::new(store, clock, Box::new(Kernel::new()?), log, mode));
-    daemon.prepare().map_err(ServeError::Prepare)?;
+    let preparing = Arc::clone(&daemon);
+    let prepared = tokio::task::spawn_blocking(move || preparing.prepare()).await;
+    if let Err(failure) = prepared.map_err(io::Error::other)? {
+        // Damage was noted; then health and diagnostics are served all the same.
+        if daemon.broken().is_none() {
+            return Err(ServeError::Prepare(failure));
+        }
+    }
     daemon.log.write("info", "server", "PortReeve server started.", Map::new());
     daemon.log.write("info", "docker", "Container evidence is not available in this version.", Map::new());
     stop_on_signals(&daemon)?;

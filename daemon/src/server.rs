@@ -3,10 +3,12 @@
 use crate::Daemon;
 use crate::router;
 use crate::socket::{BoundSocket, peer_uid};
+use crate::unread::Worded;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use portreeve_records::Pid;
+use portreeve_registry::{Failure, FailureClass, RequestId};
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -19,6 +21,8 @@ use tokio::task::JoinSet;
 const CONNECTIONS: usize = 512;
 /// How long a request's head may take to arrive, and a kept connection to be silent.
 const HEAD_TIME: Duration = Duration::from_secs(60);
+/// How long a caller of another user may hold his connection.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// How long what is being answered may go on after the stop.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -73,16 +77,14 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 async fn converse(daemon: Arc<Daemon>, stream: UnixStream) {
     let own = rustix::process::geteuid().as_raw();
-    match peer_uid(&stream) {
-        Ok(uid) if uid == own || uid == 0 => {}
-        Ok(uid) => {
-            tracing::warn!(uid, "a caller of another user is refused");
-            return;
-        }
-        Err(error) => {
-            tracing::warn!(%error, "a caller of an unknown user is refused");
-            return;
-        }
+    let whose = match peer_uid(&stream) {
+        Ok(uid) if uid == own || uid == 0 => None,
+        Ok(uid) => Some(format!("user {uid}")),
+        Err(error) => Some(format!("an unknown user ({error})")),
+    };
+    if let Some(whose) = whose {
+        tracing::warn!("a caller is refused: {whose}");
+        return refuse(stream, &whose, own).await;
     }
     let pid =
         stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| Pid::new(pid.unsigned_abs()));
@@ -95,7 +97,9 @@ async fn converse(daemon: Arc<Daemon>, stream: UnixStream) {
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(64 * 1024)
-        .serve_connection(TokioIo::new(stream), service);
+        // Who shuts its side after asking still reads.
+        .half_close(true)
+        .serve_connection(Worded::new(TokioIo::new(stream)), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -107,4 +111,20 @@ async fn converse(daemon: Arc<Daemon>, stream: UnixStream) {
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke");
     }
+}
+
+/// Tells a caller of another user so, whatever he asks, and looks at nothing that he sends.
+async fn refuse(stream: UnixStream, whose: &str, own: u32) {
+    let failure = Failure::new(
+        FailureClass::DaemonPeerDenied,
+        format!("this PortReeve serves user {own}, and the caller is {whose}"),
+    );
+    let service = service_fn(|_| {
+        let refusal = router::refusal(RequestId::fresh(), &failure);
+        async move { Ok::<_, Infallible>(refusal) }
+    });
+    let connection =
+        http1::Builder::new().keep_alive(false).serve_connection(Worded::new(TokioIo::new(stream)), service);
+    // Whether he reads it is his affair.
+    drop(tokio::time::timeout(REFUSAL_TIME, connection).await);
 }

@@ -9,9 +9,12 @@ use serde_json::{Map, Value};
 
 serve!(inline GetSettings => get);
 
-#[expect(clippy::unnecessary_wraps, reason = "every handler may fail")]
 fn get(asked: &Asked<'_>, _: Nothing) -> Result<Settings, Failure> {
-    Ok((*asked.daemon.settings()).clone())
+    // With a store that can't be read, the defaults in memory are nobody's settings.
+    match asked.daemon.broken() {
+        Some(failure) => Err(failure),
+        None => Ok((*asked.daemon.settings()).clone()),
+    }
 }
 
 /// The defaults, and over them what was set.

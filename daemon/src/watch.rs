@@ -7,6 +7,7 @@ use crate::Daemon;
 use crate::leases;
 use crate::ownership::{self, Life};
 use crate::rows::{self, RunRow};
+use crate::store::Tx;
 use portreeve_evidence::{NoPidfd, ProcessId};
 use portreeve_records::Id;
 use portreeve_registry::Failure;
@@ -53,26 +54,39 @@ impl Watch {
 }
 
 async fn watch(daemon: Arc<Daemon>, id: Id, processes: Vec<ProcessId>) {
-    for process in processes {
-        ended(&daemon, process).await;
-    }
-    let at = Arc::clone(&daemon);
-    let noticed = daemon
-        .write_async(move |tx| {
-            let now = at.clock().now();
-            let Some(run) = rows::find_run(tx, "id = ?1 AND state = 'confirmed'", [id.to_string()])? else {
-                return Ok(false);
-            };
-            // Looked at once more: only what is conclusively over is recorded as over.
-            if ownership::life(&run, at.clock().boot_id(), at.evidence()) != Life::Over {
-                return Ok(false);
+    loop {
+        for process in &processes {
+            ended(&daemon, *process).await;
+        }
+        let at = Arc::clone(&daemon);
+        match daemon.write_async(move |tx| record(&at, tx, id)).await {
+            Ok(true) => return,
+            Ok(false) => tracing::debug!(run = %id, "that a run is over is not certain yet"),
+            Err(failure) => {
+                tracing::warn!(run = %id, %failure, "the end of a run could not be recorded");
+                if daemon.broken().is_some() {
+                    return;
+                }
             }
-            leases::release(&at, tx, None, &now, id, Some("processes-ended"))
-        })
-        .await;
-    if let Err(failure) = noticed {
-        tracing::warn!(run = %id, %failure, "the end of a run could not be recorded");
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
+}
+
+/// Records that a run is over; false while that is not certain.
+fn record(daemon: &Arc<Daemon>, tx: &Tx<'_>, id: Id) -> Result<bool, Failure> {
+    let now = daemon.clock().now();
+    let Some(run) = rows::find_run(tx, "id = ?1 AND state = 'confirmed'", [id.to_string()])? else {
+        return Ok(true);
+    };
+    let boot_id = daemon.clock().boot_id();
+    // Looked at once more: only what is conclusively over is recorded as over.
+    if ownership::life(&run, boot_id, daemon.evidence()) != Life::Over {
+        return Ok(false);
+    }
+    let reason = if run.boot_id == boot_id { "processes-ended" } else { "machine-restarted" };
+    leases::release(daemon, tx, None, &now, id, Some(reason))?;
+    Ok(true)
 }
 
 /// Waits until a process has ended.
@@ -104,19 +118,30 @@ async fn readable(fd: OwnedFd) -> std::io::Result<()> {
 }
 
 /// Takes up the watch after a start: runs that ended meanwhile, or of another boot, are over.
+///
+/// Blocks until their ends are recorded; what can't be recorded now (a full disk) is tried again later.
 pub(crate) fn resume(daemon: &Arc<Daemon>) -> Result<(), Failure> {
-    let boot_id = daemon.clock().boot_id().to_owned();
-    for run in daemon.read(|conn| rows::runs(conn, "state = 'confirmed'", ()))? {
-        let reason = if run.boot_id == boot_id { "processes-ended" } else { "machine-restarted" };
-        match ownership::life(&run, &boot_id, daemon.evidence()) {
-            Life::Over => {
-                let (at, id) = (Arc::clone(daemon), run.view.id);
-                daemon.write(move |tx| {
-                    let now = at.clock().now();
-                    leases::release(&at, tx, None, &now, id, Some(reason))
-                })?;
+    let boot_id = daemon.clock().boot_id();
+    let (here, gone): (Vec<RunRow>, Vec<RunRow>) = daemon
+        .read(|conn| rows::runs(conn, "state = 'confirmed'", ()))?
+        .into_iter()
+        .partition(|run| ownership::life(run, boot_id, daemon.evidence()) != Life::Over);
+    here.iter().for_each(|run| daemon.watch().run(daemon, run));
+    let ids: Vec<Id> = gone.iter().map(|run| run.view.id).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let at = Arc::clone(daemon);
+    let recorded = daemon.write(move |tx| ids.iter().try_for_each(|id| record(&at, tx, *id).map(drop)));
+    if let Err(failure) = recorded {
+        tracing::warn!(%failure, "the ends of runs could not be recorded");
+        for mut run in gone {
+            // The numbers of another boot mean other processes now.
+            if run.boot_id != boot_id {
+                run.root = None;
+                run.listeners.clear();
             }
-            Life::Alive | Life::Unknown(_) => daemon.watch().run(daemon, &run),
+            daemon.watch().run(daemon, &run);
         }
     }
     Ok(())

@@ -67,6 +67,8 @@
 //! execute; only [`Grant`] and [`Spend`] take an operation that carries credentials.
 //! **Invariant:** [`Secret`] has no JSON schema, so a tool whose input or output would carry one doesn't compile.
 
+#![warn(missing_docs)]
+
 mod answer;
 mod class;
 mod credential;

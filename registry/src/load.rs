@@ -85,6 +85,10 @@ impl Advertised {
     pub fn example(&self) -> Map<String, Value> {
         (self.face.example)()
     }
+    /// Fields of its own types that the registry's fields of the same name hide: there must be none.
+    pub fn shadowed(&self) -> Vec<String> {
+        (self.face.shadowed)()
+    }
 }
 
 /// Every registered tool, in the order of the list of domains and then by name.

@@ -71,13 +71,40 @@ impl Name {
             i += 1;
         }
         assert!(bytes[prefix.len()] == b'_', "a tool's name starts with its domain and an underscore");
+        assert!(
+            !ends_with(bytes, b"_preview") && !ends_with(bytes, b"_execute"),
+            "_preview and _execute are added to the name of a change, and to no other"
+        );
         Name(name)
+    }
+
+    /// Leaves room for what the two faces of a change add.
+    pub(crate) const fn pair(self) -> Name {
+        assert!(self.0.len() <= 32, "a change's name is at most 32 bytes: _preview and _execute are added");
+        self
     }
 
     /// The name as text.
     pub const fn as_str(self) -> &'static str {
         self.0
     }
+}
+
+/// Whether `text` ends in `end`, while compiling.
+pub(crate) const fn ends_with(text: &[u8], end: &[u8]) -> bool {
+    match text.split_at_checked(text.len().saturating_sub(end.len())) {
+        Some((_, tail)) => equal(tail, end),
+        None => false,
+    }
+}
+
+/// Whether two texts are one, while compiling.
+pub(crate) const fn equal(one: &[u8], other: &[u8]) -> bool {
+    let mut i = 0;
+    while i < one.len() && i < other.len() && one[i] == other[i] {
+        i += 1;
+    }
+    i == one.len() && i == other.len()
 }
 
 impl fmt::Display for Name {

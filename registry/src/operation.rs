@@ -5,6 +5,7 @@
 //! protocol 1's bodies) belongs to the transport.
 
 use crate::decode::{Args, Issue, Wire, to_object};
+use crate::name::{ends_with, equal};
 use crate::{Class, ClassName, Consequential, ListRequest, PageOf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -228,7 +229,7 @@ impl Call {
             if i % 2 == 0 {
                 target.push_str(part);
             } else {
-                let value = fields.remove(part).map(plain).filter(|v| !v.is_empty());
+                let value = fields.remove(part).filter(|v| !v.is_null()).map(plain).filter(|v| !v.is_empty());
                 let value = value.ok_or_else(|| {
                     serde::ser::Error::custom(format_args!(
                         "the request has no {part}, which {} names",
@@ -298,13 +299,41 @@ pub struct OperationEntry {
 }
 inventory::collect!(OperationEntry);
 
+const PREVIEW: &[u8] = b"/preview";
+const EXECUTE: &[u8] = b"/execute";
+
+/// Whether the paths are one, with `/preview` and `/execute` at its end.
+const fn paired(preview: &[u8], execute: &[u8]) -> bool {
+    if !ends_with(preview, PREVIEW) || !ends_with(execute, EXECUTE) {
+        return false;
+    }
+    let (of_preview, _) = preview.split_at(preview.len() - PREVIEW.len());
+    let (of_execute, _) = execute.split_at(execute.len() - EXECUTE.len());
+    equal(of_preview, of_execute)
+}
+
 impl OperationEntry {
+    /// Checks that an action's paths are a pair, and gives its two operations.
+    #[doc(hidden)]
+    pub const fn __pair<A: Action>(domain: &'static str) -> [OperationEntry; 2] {
+        assert!(
+            paired(A::PREVIEW_PATH.as_bytes(), A::EXECUTE_PATH.as_bytes()),
+            "an action's paths are one, with /preview and /execute at its end"
+        );
+        [OperationEntry::__of::<Preview<A>>(domain, None), OperationEntry::__of::<Execute<A>>(domain, None)]
+    }
+
     #[doc(hidden)]
     pub const fn __of<O: Operation>(domain: &'static str, withheld: Option<&'static str>) -> OperationEntry {
         let class = <O::Class as Class>::NAME;
         assert!(
             matches!(class, ClassName::Withheld) == withheld.is_some(),
             "a withheld operation says why, and no other does"
+        );
+        assert!(
+            matches!(class, ClassName::Consequential)
+                || !ends_with(O::PATH.as_bytes(), PREVIEW) && !ends_with(O::PATH.as_bytes(), EXECUTE),
+            "a path that ends in /preview or /execute is an action's"
         );
         OperationEntry {
             domain,
@@ -336,6 +365,7 @@ pub fn operations() -> Vec<&'static OperationEntry> {
 /// operation! { action ReclaimPort }  // beside its `impl Action`
 /// ```
 #[macro_export]
+#[expect(clippy::crate_in_macro_def, reason = "crate::DOMAIN is the declaring crate's own")]
 macro_rules! operation {
     ($(#[$doc:meta])* $vis:vis $name:ident: $class:ident = $method:ident $path:literal needs $capability:literal,
      $request:ty => $reply:ty $(, because $reason:literal)? $(,)?) => {
@@ -363,8 +393,14 @@ macro_rules! operation {
         }
     };
     (action $name:ident) => {
-        $crate::__inventory::submit! { $crate::OperationEntry::__of::<$crate::Preview<$name>>(crate::DOMAIN.name(), None) }
-        $crate::__inventory::submit! { $crate::OperationEntry::__of::<$crate::Execute<$name>>(crate::DOMAIN.name(), None) }
+        $crate::__inventory::submit! {{
+            let [preview, _] = $crate::OperationEntry::__pair::<$name>(crate::DOMAIN.name());
+            preview
+        }}
+        $crate::__inventory::submit! {{
+            let [_, execute] = $crate::OperationEntry::__pair::<$name>(crate::DOMAIN.name());
+            execute
+        }}
     };
     (@method GET) => { $crate::Method::Get };
     (@method POST) => { $crate::Method::Post };

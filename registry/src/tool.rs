@@ -86,6 +86,7 @@ pub struct Face {
     pub(crate) input: fn() -> Map<String, Value>,
     pub(crate) output: fn() -> Map<String, Value>,
     pub(crate) example: fn() -> Map<String, Value>,
+    pub(crate) shadowed: fn() -> Vec<String>,
     /// How it is run.
     pub behavior: Behavior,
 }
@@ -131,6 +132,9 @@ pub enum Behavior {
     Local {
         /// What it is like.
         nature: Nature,
+        /// Reads the input, for whoever wants to know whether it would be taken; the bridge's answer to the
+        /// tool reads it by [`local_input`].
+        read: fn(Args) -> Result<(), Failure>,
     },
 }
 
@@ -149,7 +153,7 @@ fn reply<T: DeserializeOwned>(data: Value) -> Result<T, Failure> {
 }
 
 fn call<O: Operation>(request: &O::Request) -> Result<Call, Failure> {
-    Call::of::<O>(request).map_err(unwritable)
+    Call::of::<O>(request).map_err(|e| Failure::new(FailureClass::BridgeInvalidArguments, e.to_string()))
 }
 
 fn unwritable(error: serde_json::Error) -> Failure {
@@ -168,7 +172,9 @@ fn answer<T: Serialize + JsonSchema + 'static>(
 }
 
 fn example<T: Serialize>(example: Example<T>) -> Map<String, Value> {
-    to_object(&example.0).map(schema::without_nulls).unwrap_or_default()
+    to_object(&example.0)
+        .map(schema::without_nulls)
+        .expect("an input is an object; the harness asks for each")
 }
 
 const fn face<O: Operation>(suffix: &'static str, hints: Hints, behavior: Behavior) -> Face {
@@ -179,6 +185,7 @@ const fn face<O: Operation>(suffix: &'static str, hints: Hints, behavior: Behavi
         input: Map::new,
         output: Map::new,
         example: Map::new,
+        shadowed: Vec::new,
         behavior,
     }
 }
@@ -203,6 +210,7 @@ pub mod advertise {
         let face = Face {
             input: schema::input::<T::Input>,
             output: || schema::output::<T::Output>(Envelope::Plain),
+            shadowed: || schema::shadowed::<T::Input, T::Output>(Envelope::Plain),
             example: || example(T::example()),
             ..face::<T::Operation>("", READ, behavior)
         };
@@ -213,6 +221,8 @@ pub mod advertise {
     pub const fn collection<T: Collection>() -> Tool {
         let behavior = Behavior::List {
             prepare: |mut args, rows| {
+                // Null is how some hosts leave a field out. Without a cursor the reply would be a plain list.
+                args.fields.retain(|name, value| name != "afterCursor" || !value.is_null());
                 args.fields.entry("afterCursor").or_insert_with(|| "".into());
                 let (limit, after_cursor) = page_of::<T::Listing>(&mut args).map_err(refused)?;
                 let request = ListRequest::<T::Listing> {
@@ -254,6 +264,7 @@ pub mod advertise {
         let face = Face {
             input: schema::page_input::<T::Filter>,
             output: || schema::output::<T::Item>(Envelope::Page { polled: T::POLLED }),
+            shadowed: || schema::shadowed::<T::Filter, T::Item>(Envelope::Page { polled: T::POLLED }),
             example: || example(T::example()),
             ..face::<List<T::Listing>>("", READ, behavior)
         };
@@ -274,6 +285,7 @@ pub mod advertise {
         let face = Face {
             input: schema::input::<T::Input>,
             output: || schema::output::<T::Output>(Envelope::Changed),
+            shadowed: || schema::shadowed::<T::Input, T::Output>(Envelope::Changed),
             example: || example(T::example()),
             ..face::<T::Operation>("", STEP, behavior)
         };
@@ -312,21 +324,24 @@ pub mod advertise {
         let preview = Face {
             input: schema::input::<T::Input>,
             output: || schema::output::<T::Shown>(Envelope::Receipt),
+            shadowed: || schema::shadowed::<T::Input, T::Shown>(Envelope::Receipt),
             example: || example(T::example()),
             ..face::<Preview<T::Action>>("_preview", READ, preview)
         };
         let execute = Face {
             input: schema::execute_input::<<T::Action as Action>::Target>,
             output: || schema::output::<T::Done>(Envelope::Executed),
+            shadowed: || schema::shadowed::<<T::Action as Action>::Target, T::Done>(Envelope::Executed),
             example: || {
                 let request = ExecuteRequest {
                     receipt_id: "0198c0de-0000-7000-8000-000000000000".into(),
                     target: T::example_target(),
                 };
-                request.encode().unwrap_or_default()
+                request.encode().expect("a target is an object; the harness asks for each")
             },
             ..face::<Execute<T::Action>>("_execute", Hints { destructive, ..STEP }, execute)
         };
+        T::NAME.pair();
         tool::<T>(KindName::Change, preview, Some(execute))
     }
 
@@ -345,6 +360,7 @@ pub mod advertise {
         let face = Face {
             input: schema::input::<T::Input>,
             output: || schema::output::<T::Output>(Envelope::Changed),
+            shadowed: || schema::shadowed::<T::Input, T::Output>(Envelope::Changed),
             example: || example(T::example()),
             ..face::<T::Operation>("", STEP, behavior)
         };
@@ -369,10 +385,18 @@ pub mod advertise {
         let face = Face {
             input: schema::input::<T::Input>,
             output: || schema::output::<T::Output>(Envelope::Changed),
+            shadowed: || schema::shadowed::<T::Input, T::Output>(Envelope::Changed),
             example: || example(T::example()),
             ..face::<T::Operation>("", STEP, behavior)
         };
         tool::<T>(KindName::Spend, face, None)
+    }
+
+    const fn local_envelope(nature: Nature) -> Envelope {
+        match nature {
+            Nature::Mutation => Envelope::Changed,
+            Nature::Read | Nature::Collection => Envelope::Plain,
+        }
     }
 
     /// A [`Local`].
@@ -385,14 +409,10 @@ pub mod advertise {
             },
             operation: None,
             input: schema::input::<T::Input>,
-            output: || {
-                schema::output::<T::Output>(match T::NATURE {
-                    Nature::Mutation => Envelope::Changed,
-                    Nature::Read | Nature::Collection => Envelope::Plain,
-                })
-            },
+            output: || schema::output::<T::Output>(local_envelope(T::NATURE)),
+            shadowed: || schema::shadowed::<T::Input, T::Output>(local_envelope(T::NATURE)),
             example: || example(T::example()),
-            behavior: Behavior::Local { nature: T::NATURE },
+            behavior: Behavior::Local { nature: T::NATURE, read: |args| input::<T::Input>(args).map(drop) },
         };
         tool::<T>(KindName::Local, face, None)
     }
@@ -419,6 +439,7 @@ pub fn local_answer<T: Local>(output: &T::Output, changed: bool) -> Result<Answe
 ///
 /// `tool! { /// What it does. \n pub read PortsGet = "ports_get" }`, then `impl Read for PortsGet`.
 #[macro_export]
+#[expect(clippy::crate_in_macro_def, reason = "crate::DOMAIN is the declaring crate's own")]
 macro_rules! tool {
     ($(#[doc = $doc:literal])+ $vis:vis $kind:ident $name:ident = $text:literal $(,)?) => {
         $(#[doc = $doc])+
@@ -430,5 +451,8 @@ macro_rules! tool {
             const ABOUT: &'static [&'static str] = &[$($doc),+];
         }
         $crate::__inventory::submit! { $crate::__advertise::$kind::<$name>() }
+    };
+    ($vis:vis $kind:ident $name:ident = $text:literal $(,)?) => {
+        compile_error!("a tool has a doc comment: it is what the agent reads");
     };
 }

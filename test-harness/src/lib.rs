@@ -4,3 +4,4 @@
 //! The programs under test are the real ones: `portreeve` as built beside the tests.
 
 pub mod machine;
+pub mod rules;

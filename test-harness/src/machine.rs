@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The longest that anything here waits for a condition.
@@ -45,6 +45,54 @@ pub fn portreeve() -> PathBuf {
     .clone()
 }
 
+/// Held while a process is started and while a socket is open that must be gone afterwards: until its exec, a new
+/// process has copies of all our descriptors.
+fn no_copies() -> MutexGuard<'static, ()> {
+    static COPYING: Mutex<()> = Mutex::new(());
+    COPYING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a process while no port is being tried out.
+///
+/// # Errors
+/// If it can't be started.
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    let _alone = no_copies();
+    command.spawn()
+}
+
+/// The user as whom daemons and their servers run, if `PORTREEVE_TEST_UID` names another than this process' own.
+///
+/// # Panics
+/// If it isn't a number.
+pub fn test_uid() -> Option<u32> {
+    let uid = std::env::var("PORTREEVE_TEST_UID").ok().filter(|uid| !uid.is_empty())?;
+    Some(uid.parse().expect("PORTREEVE_TEST_UID is a number"))
+}
+
+/// A command that runs as [`test_uid`], under the pid that is started.
+pub fn as_user(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let Some(uid) = test_uid() else { return Command::new(program) };
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={uid}")).arg(format!("--regid={uid}")).arg("--clear-groups").arg(program);
+    command
+}
+
+/// Makes a file or folder the [`test_uid`]'s own.
+///
+/// # Panics
+/// If it can't be given away.
+pub fn give(path: &Path) {
+    if let Some(uid) = test_uid() {
+        std::os::unix::fs::chown(path, Some(uid), Some(uid)).expect("root may give files away");
+    }
+}
+
+/// A python3 that every user may run.
+pub fn python() -> &'static str {
+    if Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" }
+}
+
 /// Waits until `look` gives something.
 ///
 /// # Panics
@@ -77,7 +125,22 @@ impl Daemon {
     /// If it doesn't answer.
     pub fn start() -> Daemon {
         let directory = tempfile::tempdir().expect("a temp dir can be made");
+        give(directory.path());
         let home = directory.path().join("home");
+        let mut daemon = Daemon::start_in(&home);
+        daemon._directory = Some(directory);
+        daemon
+    }
+
+    /// Starts one in a fresh home with these settings, as `GET /v1/config` names them.
+    ///
+    /// # Panics
+    /// If it doesn't answer.
+    pub fn start_with(settings: &Value) -> Daemon {
+        let directory = tempfile::tempdir().expect("a temp dir can be made");
+        give(directory.path());
+        let home = directory.path().join("home");
+        prepare(&home, settings);
         let mut daemon = Daemon::start_in(&home);
         daemon._directory = Some(directory);
         daemon
@@ -88,7 +151,7 @@ impl Daemon {
     /// # Panics
     /// If it doesn't answer.
     pub fn start_in(home: &Path) -> Daemon {
-        Daemon::start_as(Command::new(portreeve()), home)
+        Daemon::start_as(as_user(portreeve()), home)
     }
 
     /// Starts one by a command that ends in the binary: `setpriv … portreeve`, say.
@@ -97,16 +160,15 @@ impl Daemon {
     /// If it doesn't answer.
     pub fn start_as(mut command: Command, home: &Path) -> Daemon {
         let socket = home.join("portreeve.sock");
-        let process = command
+        command
             .args(["serve", "--home"])
             .arg(home)
             .env_remove("PORTREEVE_HOME")
             .env_remove("PORTREEVE_SOCKET")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("portreeve starts");
+            .stderr(Stdio::piped());
+        let process = spawn(&mut command).expect("portreeve starts");
         let mut daemon = Daemon { process, home: home.to_owned(), socket, _directory: None };
         until("the daemon answers", || {
             if let Some(status) = daemon.process.try_wait().expect("a child can be waited for") {
@@ -116,9 +178,17 @@ impl Daemon {
                 }
                 panic!("the daemon ended with {status}: {text}");
             }
-            UnixStream::connect(&daemon.socket).ok()
+            // It listens before it has opened its store.
+            raw(&daemon.socket, "GET", "/v1/health", None).ok()
         });
         daemon
+    }
+
+    /// Keeps the temporary directory of an earlier daemon, in whose home this one goes on.
+    #[must_use]
+    pub fn with_directory_of(mut self, earlier: &mut Daemon) -> Daemon {
+        self._directory = earlier._directory.take();
+        self
     }
 
     /// Its home.
@@ -204,6 +274,30 @@ impl Daemon {
             tables.insert(table.to_owned(), json!(rows));
         }
         tables
+    }
+}
+
+/// Makes a home in which a daemon will find these settings.
+///
+/// # Panics
+/// If its store can't be made.
+pub fn prepare(home: &Path, settings: &Value) {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new().mode(0o700).create(home).expect("a home can be made");
+    let path = home.join(portreeve_daemon::store::FILE_NAME);
+    drop(portreeve_daemon::store::Store::open(&path).expect("a store can be made"));
+    let conn = rusqlite::Connection::open(&path).expect("a store can be opened");
+    for (key, value) in settings.as_object().expect("settings are an object") {
+        conn.execute(
+            "INSERT OR REPLACE INTO setting (key, value) VALUES (?1, ?2)",
+            [key, &value.to_string()],
+        )
+        .expect("a setting can be written");
+    }
+    drop(conn);
+    give(home);
+    for entry in fs::read_dir(home).expect("a home can be read") {
+        give(&entry.expect("an entry").path());
     }
 }
 
@@ -318,13 +412,13 @@ impl Server {
             s.listen()\n\
             print('ready',flush=True)\n\
             sys.stdin.read()\n";
-        let mut process = Command::new("python3")
+        let mut command = as_user(python());
+        command
             .args(["-c", script, address, &port.to_string()])
             .current_dir(directory)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("python3 starts");
+            .stdout(Stdio::piped());
+        let mut process = spawn(&mut command).expect("python3 starts");
         let mut line = String::new();
         let stdout = process.stdout.take().expect("piped");
         BufReader::new(stdout).read_line(&mut line).expect("a line can be read");
@@ -361,6 +455,7 @@ impl Drop for Server {
 pub fn free_port() -> u16 {
     use std::sync::atomic::{AtomicU16, Ordering};
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    let _alone = no_copies();
     for _ in 0..2000 {
         let spread = (std::process::id() % 37) as u16 * 31;
         let port = 20_000 + (NEXT.fetch_add(1, Ordering::Relaxed) + spread) % 10_000;
@@ -378,5 +473,6 @@ pub fn free_port() -> u16 {
 pub fn worktree() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a temp dir can be made");
     fs::create_dir(directory.path().join("src")).expect("a folder can be made");
+    give(directory.path());
     directory
 }

@@ -2,7 +2,7 @@
 
 use super::children::{Running, this_program};
 use super::told::{Ended, Told};
-use std::net::{Ipv6Addr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -119,11 +119,9 @@ pub(super) fn is_favourite(port: u16) -> bool {
 pub(super) fn is_free(port: u16) -> bool {
     match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)) {
         Ok(_) => true,
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => false,
         // Without IPv6 on this host.
-        Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable => {
-            TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, port)).is_ok()
-        }
-        Err(_) => false,
+        Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok(),
     }
 }
 

@@ -88,6 +88,14 @@ impl Place {
         assert!(daemon.wait().expect("it ends").success());
     }
 
+    /// Stops the daemon with SIGTERM, as a supervisor does.
+    pub(crate) fn terminate(&mut self) {
+        let mut daemon = self.daemon.take().expect("it was started");
+        let pid = rustix::process::Pid::from_child(&daemon);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        assert!(daemon.wait().expect("it ends").success());
+    }
+
     pub(crate) fn home(&self) -> PathBuf {
         self.directory.path().join("home")
     }

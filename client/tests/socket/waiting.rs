@@ -1,9 +1,10 @@
 //! `with_port`, and what it gives back however it goes.
 
 use crate::support::{Asked, CAPABILITIES, Server, health};
-use portreeve_client::{Client, PortRequest, WithPortError};
+use portreeve_client::{Client, LONGEST_WAIT, PortRequest, WithPortError};
+use portreeve_leases::ConfirmRequest;
 use portreeve_records::{ClaimIdentity, Id, Named, Pid, PortNumber, WorkspaceRoot};
-use portreeve_registry::FailureClass;
+use portreeve_registry::{FailureClass, Secret};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -113,6 +114,31 @@ async fn what_runs_already_is_told() {
     let error = server.client().with_port(request(), start, async |()| ()).await.unwrap_err();
     assert!(matches!(error, WithPortError::Running(found) if found.port.get() == 3000));
     assert_eq!(paths(&asked), ["acquire"]);
+}
+
+#[tokio::test]
+async fn where_waiting_cannot_help_it_does_not_wait() {
+    for hopeless in
+        [json!({"listeners": [{"pid": 1}]}), json!({"unseenHolders": 1}), json!({"rootLives": false})]
+    {
+        let server = Server::start(move |_, peer| {
+            while let Some(asked) = peer.next_after_greeting() {
+                let error =
+                    json!({"code": "conflict", "message": "no", "retryable": true, "details": hopeless});
+                peer.refuse(&asked, 409, error);
+            }
+        });
+        let confirm = ConfirmRequest {
+            lease_id: Id::fresh(),
+            lease_token: Secret::random(),
+            root_pid: Pid::new(7).unwrap(),
+            answer_settled: None,
+        };
+        let begun = std::time::Instant::now();
+        let refused = server.client().confirm_when_listening(&confirm, LONGEST_WAIT).await.unwrap_err();
+        assert_eq!(refused.class, FailureClass::Conflict);
+        assert!(begun.elapsed() < LONGEST_WAIT / 4);
+    }
 }
 
 #[tokio::test]

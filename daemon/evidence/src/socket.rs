@@ -91,8 +91,12 @@ pub enum Search {
     /// Until each socket has one holder: where it was seen last, else all processes until found. A socket that
     /// had no visible holder when all were looked into is looked for in processes started since. A second
     /// holder (a forked child) may be missed, and one that got the socket passed over from another process.
-    /// For lists, and for checking what is already confirmed.
+    /// For checking what is already confirmed.
     Known,
+    /// Every holder, from the last look into all processes and from what has changed since: new sockets, ended
+    /// holders, processes started since. What a process that was looked into got passed over by another one is
+    /// missed until the next look into all. For lists.
+    Since,
     /// All processes, for every holder. For one port shown in full, for confirming, and before acting.
     Every,
 }

@@ -35,6 +35,12 @@ pub trait Source: Send + Sync {
     /// One process in full; `None` if nobody has the pid.
     fn process(&self, pid: u32) -> Result<Option<Process>, Unknown>;
 
+    /// [`Source::process`] without what costs most to read and lists don't show: its `command` is its name, and
+    /// what it is called or reaches in other namespaces is left out.
+    fn outline(&self, pid: u32) -> Result<Option<Process>, Unknown> {
+        self.process(pid)
+    }
+
     /// One process' place among the others, by a single small read; `None` if nobody has the pid.
     fn kin(&self, pid: u32) -> Result<Option<Kin>, Unknown>;
 

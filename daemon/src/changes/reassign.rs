@@ -9,6 +9,7 @@ use crate::fault::{invalid, of_evidence};
 use crate::handler::{Asked, serve};
 use crate::history::{self, Entry};
 use crate::inventory;
+use crate::leases;
 use crate::receipts::{Act, Acting, Change, Purpose, directly, serve_change};
 use crate::rows;
 use crate::store::Tx;
@@ -16,7 +17,7 @@ use portreeve_claims::{
     ClaimRef, ReassignAction, ReassignClaim, ReassignObserved, ReassignProposal, ReassignRequest,
 };
 use portreeve_evidence::{Deadline, is_bad_port};
-use portreeve_records::{Claim, ClaimMode, Id, InventoryEntry, PortNumber};
+use portreeve_records::{Claim, Id, InventoryEntry, PortNumber};
 use portreeve_registry::{Failure, FailureClass};
 use rusqlite::{Connection, params};
 use serde::Serialize;
@@ -194,16 +195,7 @@ fn write(at: &Acting, tx: &Tx<'_>, ask: &Ask, port: PortNumber) -> Result<(), Fa
             at.now.stamp()
         ],
     )?;
-    if before.mode == ClaimMode::Ephemeral {
-        let ttl = i64::try_from(settings.ephemeral_assignment_ttl_milliseconds).unwrap_or(i64::MAX);
-        let until = at.now.plus_ms(ttl);
-        rows::change(
-            tx,
-            "UPDATE claim SET assignment_expires_at = ?2, assignment_expires_boot_ms = ?3, \
-             assignment_boot_id = ?4 WHERE id = ?1",
-            params![id, until.stamp(), until.boot_ms, at.daemon.clock().boot_id()],
-        )?;
-    }
+    leases::used_until_now(&at.daemon, tx, &at.now, ask.claim)?;
     history::append(
         tx,
         Some(&at.caller),

@@ -1,6 +1,6 @@
 //! `POST /v1/leases/{leaseId}/abandon`
 
-use super::{check_token, lease, not_pending};
+use super::{check_token, expire, expired, lease, not_pending};
 use crate::handler::{Asked, serve};
 use crate::history::{self, Entry};
 use crate::rows;
@@ -31,10 +31,13 @@ fn abandon(asked: &Asked<'_>, request: AbandonRequest) -> Result<Abandoned, Fail
                 })?;
             return Ok(Abandoned { changed: false, at: at.flatten().unwrap_or_else(|| now.stamp()) });
         }
-        if lease.state != LeaseState::Pending || lease.expired(now.boot_ms, boot_id) {
+        if lease.state != LeaseState::Pending {
             return Err(not_pending(&lease));
         }
         check_token(&lease, &request.lease_token)?;
+        if lease.expired(now.boot_ms, boot_id) {
+            return Err(expired(&lease));
+        }
         rows::change(
             tx,
             "UPDATE lease SET state = 'abandoned', settled_at = ?2 WHERE id = ?1",
@@ -60,6 +63,7 @@ fn abandon(asked: &Asked<'_>, request: AbandonRequest) -> Result<Abandoned, Fail
                 payload: json!({"reason": request.reason, "port": lease.port}),
             },
         )?;
+        expire::used_until_now(&daemon, tx, &now, lease.claim_id)?;
         let after = daemon.clone();
         tx.after_commit(Box::new(move || after.pool().let_go(lease.port.get())));
         Ok(Abandoned { changed: true, at: now.stamp() })

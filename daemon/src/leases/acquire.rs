@@ -117,7 +117,7 @@ fn attempt(
         }
     }
     if let Some(lease) = &standing.lease {
-        return pending(lease, brought).map(Some);
+        return pending(lease, allocation, brought).map(Some);
     }
     let exact = allocation.exact_port.or_else(|| {
         let claim = standing.claim.as_ref()?;
@@ -132,7 +132,15 @@ fn attempt(
     };
     let choice = match candidates::choose(daemon, &wanted) {
         Ok(choice) => choice,
-        Err(no_port) => return Err(refused(no_port, identity)),
+        Err(no_port) => {
+            // Taken, perhaps, by another request for this very claim, and then that is the answer.
+            let again = daemon.read(|conn| self::standing(daemon, conn, identity))?;
+            let run = |standing: &Standing| standing.run.as_ref().map(|run| run.view.id);
+            if again.lease.is_some() || (again.run.is_some() && run(&again) != run(&standing)) {
+                return Ok(None);
+            }
+            return Err(refused(no_port, identity));
+        }
     };
     let port = PortNumber::new(choice.considered.port()).expect("a candidate is a port");
     let grant = Grant {
@@ -208,6 +216,18 @@ fn running(daemon: &Daemon, run: &RunRow, brought: &Brought) -> Result<Acquired,
     }
     let recorded = daemon.read(|conn| inventory::recorded(conn, view.port))?;
     let entry = inventory::entry(daemon, view.port, recorded);
+    let listening = entry.listeners.iter().any(|listener| listener.ownership.verified);
+    if !listening && !entry.evidence.complete {
+        let message = format!(
+            "run {} of this claim goes on, and whether it listens on port {} can't be told: not everything could \
+             be read",
+            view.id, view.port
+        );
+        return Err(Failure::new(FailureClass::EvidenceUnavailable, message)
+            .detail("claimId", view.claim_id.to_string())
+            .detail("runId", view.id.to_string())
+            .detail("port", view.port.get()));
+    }
     Ok(Acquired {
         claim_id: view.claim_id,
         lease_id: None,
@@ -221,14 +241,26 @@ fn running(daemon: &Daemon, run: &RunRow, brought: &Brought) -> Result<Acquired,
         warning: None,
         run_id: Some(view.id),
         since: Some(view.confirmed_at.clone()),
-        listening: Some(entry.listeners.iter().any(|listener| listener.ownership.verified)),
+        listening: Some(listening),
         root_pid: view.root_pid,
     })
 }
 
 /// The claim has a pending lease: the caller's own, or somebody else's.
-fn pending(lease: &LeaseRow, brought: &Brought) -> Result<Acquired, Failure> {
+fn pending(lease: &LeaseRow, allocation: &Allocation, brought: &Brought) -> Result<Acquired, Failure> {
     if brought.said && brought.token.matches(&lease.token_hash) {
+        if let Some(exact) = allocation.exact_port.filter(|exact| *exact != lease.port) {
+            let message = format!(
+                "Claim {} has a pending lease on port {}, not on the exact port {exact}.",
+                lease.claim_id, lease.port
+            );
+            return Err(Failure::new(FailureClass::Conflict, message)
+                .detail("claimId", lease.claim_id.to_string())
+                .detail("leaseId", lease.id.to_string())
+                .detail("port", lease.port.get())
+                .next(format!("use port {}, or abandon that lease and ask again", lease.port))
+                .by(Some("leases_abandon"), Some("portreeve lease abandon".into())));
+        }
         return Ok(Acquired {
             claim_id: lease.claim_id,
             lease_id: Some(lease.id),
@@ -331,7 +363,10 @@ impl Grant {
             super::release(daemon, tx, Some(caller), &now, run, Some("processes-ended"))?;
         }
         let standing = standing(daemon, tx, &self.identity)?;
-        if standing.run.is_some() || standing.lease.is_some() || !self.free(tx, standing.claim.as_ref())? {
+        if standing.run.is_some()
+            || standing.lease.is_some()
+            || !self.free(tx, standing.claim.as_ref(), now.boot_ms, boot_id)?
+        {
             return Ok(None);
         }
         let (claim_id, reused) = match &standing.claim {
@@ -386,14 +421,16 @@ impl Grant {
     }
 
     /// Whether the store still has the port free for this claim.
-    fn free(&self, tx: &Tx<'_>, claim: Option<&Claim>) -> Result<bool, Failure> {
+    fn free(&self, tx: &Tx<'_>, claim: Option<&Claim>, boot_ms: i64, boot_id: &str) -> Result<bool, Failure> {
         let port = self.port.get();
         let own = claim.map(|claim| claim.id.to_string()).unwrap_or_default();
         let taken = rows::one(
             tx,
             "SELECT EXISTS (SELECT 1 FROM claim WHERE assigned_port = ?1 AND id <> ?2) \
-             OR EXISTS (SELECT 1 FROM run WHERE port = ?1 AND state = 'confirmed' AND claim_id <> ?2)",
-            params![port, own],
+             OR EXISTS (SELECT 1 FROM run WHERE port = ?1 AND state = 'confirmed' AND claim_id <> ?2) \
+             OR EXISTS (SELECT 1 FROM lease WHERE port = ?1 AND state = 'pending' AND boot_id = ?3 \
+                AND expires_boot_ms > ?4)",
+            params![port, own, boot_id, boot_ms],
             |row| row.get::<_, bool>(0),
         )?;
         Ok(taken != Some(true))

@@ -17,6 +17,7 @@ use portreeve_registry::Failure;
 use portreeve_settings::Settings;
 use rusqlite::Connection;
 use std::collections::HashSet;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long looking for a port may take.
@@ -129,8 +130,12 @@ impl<'a> Search<'a, '_> {
     /// Takes a port that was asked for by number, if it is free; excluded and ephemeral ones too.
     fn wish(&self, port: PortNumber, own: bool) -> Result<Considered<'a>, Passed> {
         let number = port.get();
+        // Before the look: what is seen free from here on is taken by nobody else in between. Another request that
+        // considers it just now is waited for: what becomes of that is the reason, or the answer.
+        let considered = self.daemon.pool().consider(number, self.deadline.remaining());
+        let considered = considered.ok_or(Passed::For(WhyNot::Leased))?;
         let mark = self.daemon.pool().mark(number);
-        if mark.pending() {
+        if mark.pending() && self.leased(port) {
             return Err(Passed::For(WhyNot::Leased));
         }
         if mark.assigned() && !own {
@@ -142,9 +147,17 @@ impl<'a> Search<'a, '_> {
         if self.listening.contains(&number) {
             return Err(Passed::For(WhyNot::Listening));
         }
-        let considered = self.daemon.pool().consider(number).ok_or(Passed::For(WhyNot::Leased))?;
         self.try_out(number, true)?;
         Ok(considered)
+    }
+
+    /// Whether the lease that the pool marks is still in time; one that isn't and that nobody has swept yet makes
+    /// way as the new one is written.
+    fn leased(&self, port: PortNumber) -> bool {
+        let clock = self.daemon.clock();
+        let lease =
+            self.daemon.read(|conn| rows::find_lease(conn, "port = ?1 AND state = 'pending'", [port.get()]));
+        lease.map_or(true, |lease| lease.is_some_and(|l| !l.expired(clock.boot_ms(), clock.boot_id())))
     }
 
     /// Tries the port itself: whether it can be bound, and whether nobody answers on it.
@@ -159,7 +172,11 @@ impl<'a> Search<'a, '_> {
         }
         match source.answers(port, &self.deadline) {
             Ok(from) if from.is_empty() => Ok(()),
-            Ok(_) => Err(Passed::For(WhyNot::Forwarded)),
+            // A server that came in between answers as well.
+            Ok(_) => match self.held(port) {
+                WhyNot::Listening => Err(Passed::For(WhyNot::Listening)),
+                _ => Err(Passed::For(WhyNot::Forwarded)),
+            },
             Err(unknown) => Err(Passed::Unknown(unknown)),
         }
     }
@@ -214,23 +231,30 @@ impl<'a> Search<'a, '_> {
         let recorded = self.daemon.read(|conn| inventory::recorded(conn, port))?;
         let entry = inventory::entry(self.daemon, port, recorded);
         let mut holder = Holder::default();
-        if let Some(claim) = &entry.claim {
+        let asking = self.wanted.identity;
+        // Who is on the asking claim's own port is told by its process: it is not this claim's server, or that
+        // would have been the answer.
+        let claim = entry.claim.as_ref().filter(|claim| claim.identity != *asking);
+        if let Some(claim) = claim {
             let identity = &claim.identity;
             holder.workspace_root = Some(identity.workspace_root.as_str().to_owned());
             holder.component = Some(identity.component.as_str().to_owned());
             holder.since = Some(claim.updated_at.clone());
-            holder.same_workspace = Some(identity.workspace_root == self.wanted.identity.workspace_root);
-        }
-        if let Some(run) = &entry.run {
-            holder.since = Some(run.confirmed_at.clone());
+            holder.same_workspace = Some(identity.workspace_root == asking.workspace_root);
+            if let Some(run) = &entry.run {
+                holder.since = Some(run.confirmed_at.clone());
+            }
         }
         if let Some(listener) = entry.listeners.first() {
             holder.pid = Some(listener.pid);
             holder.command = listener.command.clone().filter(|command| !command.is_empty());
-            if entry.claim.is_none() {
+            if claim.is_none() {
                 let process = listener.process.as_ref();
-                holder.workspace_root =
-                    process.map(|p| p.working_directory.clone()).filter(|d| !d.is_empty());
+                let directory = process.map(|p| p.working_directory.clone()).filter(|d| !d.is_empty());
+                holder.same_workspace = directory
+                    .as_ref()
+                    .map(|directory| Path::new(directory).starts_with(asking.workspace_root.as_str()));
+                holder.workspace_root = directory;
                 holder.since = process.map(|p| p.start_time.clone());
             }
         }

@@ -10,13 +10,15 @@ use crate::inventory::{self, view};
 use crate::ownership::{self, Life, Tree};
 use crate::rows::{self, Known, LeaseRow};
 use crate::store::Tx;
-use portreeve_evidence::{Deadline, Holding, Kin, Liveness, Process, ProcessId, Search, Source};
+use portreeve_evidence::{
+    Deadline, Holding, Kin, Liveness, Process, ProcessId, Search, Socket, Source, Visibility,
+};
 use portreeve_leases::{ConfirmLease, ConfirmRequest, Confirmed};
 use portreeve_records::{Id, LeaseState, Ownership, Pid, ProcessView};
 use portreeve_registry::{Failure, FailureClass};
 use rusqlite::params;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -25,34 +27,74 @@ serve!(ConfirmLease => confirm);
 fn confirm(asked: &Asked<'_>, request: ConfirmRequest) -> Result<Confirmed, Failure> {
     let daemon = asked.daemon;
     let found = daemon.read(|conn| lease(conn, request.lease_id))?;
-    if found.state == LeaseState::Confirmed
-        && request.answer_settled == Some(true)
-        && request.lease_token.matches(&found.token_hash)
-        && let Some(confirmed) = already(daemon, &found)?
-    {
+    if let Some(confirmed) = already(daemon, &found, &request)? {
         return Ok(confirmed);
     }
     let proof = prove(asked, &found, request.root_pid)?;
     let caller = asked.caller.clone();
     let at = Arc::clone(daemon);
-    let confirmed = daemon.write(move |tx| proof.write(&at, &caller, tx, &request))?;
+    let written = {
+        let request = request.clone();
+        daemon.write(move |tx| proof.write(&at, &caller, tx, &request))
+    };
+    let confirmed = match written {
+        Err(failure) if failure.class == FailureClass::LeaseNotPending => {
+            // By a repeat of this very request that was faster, perhaps.
+            let found = daemon.read(|conn| lease(conn, request.lease_id))?;
+            return already(daemon, &found, &request)?.ok_or(failure);
+        }
+        written => written?,
+    };
     daemon.lease_changed();
     daemon.watch_run(confirmed.run_id);
     Ok(confirmed)
 }
 
-/// The run that this lease became, if it goes on: the answer to a repeat.
-fn already(daemon: &Daemon, lease: &LeaseRow) -> Result<Option<Confirmed>, Failure> {
-    let run = daemon.read(|conn| rows::find_run(conn, "lease_id = ?1", [lease.id.to_string()]))?;
-    Ok(run.map(|run| Confirmed {
+/// The run that this lease became, if it goes on: the answer to a repeat, for those who asked for such answers.
+fn already(
+    daemon: &Daemon,
+    lease: &LeaseRow,
+    request: &ConfirmRequest,
+) -> Result<Option<Confirmed>, Failure> {
+    if lease.state != LeaseState::Confirmed
+        || request.answer_settled != Some(true)
+        || !request.lease_token.matches(&lease.token_hash)
+    {
+        return Ok(None);
+    }
+    let condition = "lease_id = ?1 AND state = 'confirmed'";
+    let run = daemon.read(|conn| rows::find_run(conn, condition, [lease.id.to_string()]))?;
+    let Some(run) = run else { return Ok(None) };
+    let source = daemon.evidence();
+    if ownership::life(&run, daemon.clock().boot_id(), source) == Life::Over {
+        return Ok(None);
+    }
+    let sockets = source.listening_on(lease.port.get(), &Deadline::after(inventory::ONE)).unwrap_or_default();
+    Ok(Some(Confirmed {
         claim_id: lease.claim_id,
         lease_id: lease.id,
         run_id: run.view.id,
         port: lease.port,
         confirmed_at: run.view.confirmed_at,
-        addresses: Vec::new(),
+        addresses: addresses(&sockets),
         changed: Some(false),
     }))
+}
+
+/// Where these sockets listen, as people write it, each once.
+fn addresses<'a>(sockets: impl IntoIterator<Item = &'a Socket>) -> Vec<String> {
+    let names: BTreeSet<String> = sockets.into_iter().map(inventory::name).collect();
+    names.into_iter().collect()
+}
+
+/// The listener went away while it was looked at.
+fn lost(lease: &LeaseRow, root_pid: Pid) -> Failure {
+    let message = format!("Port {} lost its listener while it was being confirmed.", lease.port);
+    Failure::new(FailureClass::Conflict, message)
+        .retryable()
+        .detail("port", lease.port.get())
+        .detail("rootPid", root_pid.get())
+        .next("start the server again, then confirm again")
 }
 
 /// What the kernel showed.
@@ -77,46 +119,50 @@ fn prove(asked: &Asked<'_>, lease: &LeaseRow, root_pid: Pid) -> Result<Proof, Fa
     let port = lease.port.get();
     let sockets = source.listening_on(port, &deadline).map_err(unknown)?;
     let holdings = source.holdings(&sockets, Search::Every, &deadline);
+    for holding in &holdings {
+        // Not searched to the end: that nobody was found says nothing.
+        if let Visibility::Unknown(why) = holding.visibility {
+            return Err(of_evidence(&why));
+        }
+    }
     let holders: BTreeSet<ProcessId> = holdings.iter().flat_map(|h| &h.holders).map(|h| h.process).collect();
 
-    // Whoever starts the server in a container of its own may know it by another number.
-    let mut roots: Vec<Process> = source.process(root_pid.get()).map_err(unknown)?.into_iter().collect();
-    roots.extend(source.resolve_ns_pid(root_pid.get(), &deadline).unwrap_or_default());
-    roots.retain(|process| !process.zombie);
-    let owned_by = |root: &Process| -> Vec<Found> {
+    let owned_by = |root: Option<&Process>| -> Vec<Found> {
         holders
             .iter()
             .map(|id| Found {
                 id: *id,
                 process: source.process(id.pid).ok().flatten().filter(|p| p.id == *id),
-                ownership: Tree { root: Some(root.id), known: &[] }.owns(*id, source),
+                ownership: Tree { root: root.map(|root| root.id), known: &[] }.owns(*id, source),
             })
             .collect()
     };
-    let mut best: Option<(Process, Vec<Found>)> = None;
-    for root in roots {
-        let found = owned_by(&root);
-        let all = !found.is_empty() && found.iter().all(|f| f.ownership.verified);
-        if best.is_none() || all {
-            best = Some((root, found));
-        }
-        if all {
-            break;
+    let all = |found: &[Found]| !found.is_empty() && found.iter().all(|f| f.ownership.verified);
+    let mut root = source.process(root_pid.get()).map_err(unknown)?.filter(|process| !process.zombie);
+    let mut found = owned_by(root.as_ref());
+    if !all(&found) && (root.is_none() || !holders.is_empty()) {
+        // Whoever starts the server in a container of its own may know it by another number.
+        let inside = source.resolve_ns_pid(root_pid.get(), &deadline).unwrap_or_default();
+        for other in inside.into_iter().filter(|process| !process.zombie) {
+            let its = owned_by(Some(&other));
+            let proved = all(&its);
+            if proved || root.is_none() {
+                (root, found) = (Some(other), its);
+            }
+            if proved {
+                break;
+            }
         }
     }
-    let unseen = holdings.iter().find(|holding| holding.holders.is_empty());
-    let (root, found) = match best {
-        Some((root, found))
-            if !found.is_empty() && unseen.is_none() && found.iter().all(|f| f.ownership.verified) =>
-        {
-            (root, found)
-        }
-        best => return Err(not_owned(daemon, lease, root_pid, best, &holdings, &deadline)),
+    let seen = holdings.iter().all(|holding| !holding.holders.is_empty());
+    let root = match root {
+        Some(root) if seen && all(&found) => root,
+        root => return Err(not_owned(daemon, lease, root_pid, root.as_ref(), &found, &holdings, &deadline)),
     };
-    guard(asked, &root, lease, &deadline)?;
+    guard(asked, &root, lease)?;
     let loopback = [IpAddr::from([127, 0, 0, 1]), IpAddr::from([0u16, 0, 0, 0, 0, 0, 0, 1])];
     if !holdings.iter().any(|holding| loopback.iter().any(|address| holding.socket.accepts(*address))) {
-        let names: Vec<String> = holdings.iter().map(|h| inventory::name(&h.socket)).collect();
+        let names = addresses(holdings.iter().map(|h| &h.socket));
         return Err(Failure::new(
             FailureClass::Conflict,
             format!("Port {port} is served on {} only, which loopback doesn't reach.", names.join(", ")),
@@ -126,14 +172,11 @@ fn prove(asked: &Asked<'_>, lease: &LeaseRow, root_pid: Pid) -> Result<Proof, Fa
         .detail("listeners", json!(names))
         .next("let the server listen on 127.0.0.1 or ::1, then confirm again"));
     }
-    let mut addresses: Vec<String> = holdings.iter().map(|h| inventory::name(&h.socket)).collect();
-    addresses.sort();
-    addresses.dedup();
-    let mut listeners: Vec<Process> = found.into_iter().filter_map(|f| f.process).collect();
+    let listeners: Vec<Process> = found.into_iter().filter_map(|f| f.process).collect();
     if listeners.is_empty() {
-        listeners.push(root.clone());
+        return Err(lost(lease, root_pid));
     }
-    Ok(Proof { root, listeners, addresses })
+    Ok(Proof { root, listeners, addresses: addresses(holdings.iter().map(|h| &h.socket)) })
 }
 
 /// The tree doesn't own the port alone: who does hold it, and where the tree does listen.
@@ -141,19 +184,18 @@ fn not_owned(
     daemon: &Daemon,
     lease: &LeaseRow,
     root_pid: Pid,
-    best: Option<(Process, Vec<Found>)>,
+    root: Option<&Process>,
+    found: &[Found],
     holdings: &[Holding],
     deadline: &Deadline,
 ) -> Failure {
     let source = daemon.evidence();
     let port = lease.port.get();
-    let root_lives = best.is_some();
     let workspace = daemon
         .read(|conn| rows::find_claim(conn, "id = ?1", [lease.claim_id.to_string()]))
         .ok()
         .flatten()
         .map(|claim| claim.identity.workspace_root);
-    let found = best.as_ref().map(|(_, found)| found.as_slice()).unwrap_or_default();
     let mut listeners = Vec::new();
     let mut ownership = Vec::new();
     for f in found {
@@ -181,12 +223,14 @@ fn not_owned(
             "lineage": f.ownership.lineage,
         }));
     }
-    let elsewhere =
-        best.as_ref().map(|(root, _)| tree_ports(source, root.id, port, deadline)).unwrap_or_default();
+    let elsewhere = root.map(|root| tree_ports(source, root.id, port, deadline)).unwrap_or_default();
     let unseen = holdings.iter().filter(|h| h.holders.is_empty()).count();
 
     let mut message =
         format!("Port {port} is not exclusively owned by the confirmed run rooted at PID {root_pid}.");
+    if root.is_none() {
+        message.push_str(&format!(" There is no process {root_pid}."));
+    }
     let stranger = found.iter().find(|f| !f.ownership.verified);
     let next = if let Some(stranger) = stranger {
         let command: String = stranger
@@ -201,8 +245,7 @@ fn not_owned(
     } else if unseen > 0 {
         message.push_str(" Whoever listens on it can't be seen from here.");
         "abandon with address-in-use and acquire again".to_owned()
-    } else if !root_lives {
-        message.push_str(&format!(" There is no process {root_pid}."));
+    } else if root.is_none() {
         "start the server, then confirm with its pid".to_owned()
     } else if let Some(other) = elsewhere.first() {
         message.push_str(&format!(
@@ -228,6 +271,11 @@ fn not_owned(
     if unseen > 0 {
         failure = failure.detail("unseenHolders", unseen);
     }
+    if root.is_none() {
+        // Whoever waits for the listener need not wait for a process that is gone.
+        failure = failure.detail("rootLives", false);
+        failure.retry = portreeve_registry::Retry::AfterAction;
+    }
     failure
 }
 
@@ -248,9 +296,9 @@ fn tree_ports(source: &dyn Source, root: ProcessId, port: u16, deadline: &Deadli
     names
 }
 
-/// Refuses a root that would prove too much: an ancestor of the daemon or of the calling process, or one below
-/// which another run's confirmed listener lives.
-fn guard(asked: &Asked<'_>, root: &Process, lease: &LeaseRow, deadline: &Deadline) -> Result<(), Failure> {
+/// Refuses a root that would prove too much: an ancestor of the daemon or of the calling process, or one that
+/// would prove another run's confirmed listener as well.
+fn guard(asked: &Asked<'_>, root: &Process, lease: &LeaseRow) -> Result<(), Failure> {
     let source = asked.daemon.evidence();
     let own = std::process::id();
     let refuse = |whose: String| {
@@ -275,22 +323,14 @@ fn guard(asked: &Asked<'_>, root: &Process, lease: &LeaseRow, deadline: &Deadlin
     {
         return Err(refuse(format!("the caller, process {caller}, runs below it")));
     }
-    let below: BTreeMap<u32, ProcessId> = source
-        .descendants(root.id, deadline)
-        .map_err(|unknown| of_evidence(&unknown))?
-        .into_iter()
-        .map(|kin| (kin.id.pid, kin.id))
-        .chain([(root.id.pid, root.id)])
-        .collect();
+    let tree = Tree { root: Some(root.id), known: &[] };
     let others = asked.daemon.read(|conn| {
         rows::runs(conn, "state = 'confirmed' AND claim_id <> ?1", [lease.claim_id.to_string()])
     })?;
     for run in others {
-        let inside = run.listeners.iter().find(|known| below.get(&known.id.pid) == Some(&known.id));
-        if let Some(known) = inside
-            && source.alive(known.id) == Liveness::Alive
-        {
-            // A root of the other run that is this root, or lies below it, is that run's own tree.
+        let alive = |known: &&Known| source.alive(known.id) == Liveness::Alive;
+        let inside = run.listeners.iter().filter(alive).find(|known| tree.owns(known.id, source).verified);
+        if let Some(known) = inside {
             return Err(refuse(format!(
                 "process {} below it serves port {} for run {}",
                 known.id.pid, run.view.port, run.view.id
@@ -321,12 +361,7 @@ impl Proof {
         }
         let source = daemon.evidence();
         if self.listeners.iter().all(|listener| source.alive(listener.id) != Liveness::Alive) {
-            let message = format!("Port {} lost its listener while it was being confirmed.", lease.port);
-            return Err(Failure::new(FailureClass::Conflict, message)
-                .retryable()
-                .detail("port", lease.port.get())
-                .detail("rootPid", request.root_pid.get())
-                .next("start the server again, then confirm again"));
+            return Err(lost(&lease, request.root_pid));
         }
         // A run of this claim or port that is over, and that nobody has noticed yet, makes way.
         let earlier = rows::runs(

@@ -9,7 +9,7 @@ mod release;
 mod renew;
 mod replace;
 
-pub(crate) use expire::{expire_due, expire_within, extend_after_gap};
+pub(crate) use expire::{Due, due, expire_due, expire_within, extend_after_gap, used_until_now};
 pub(crate) use release::release;
 
 use crate::rows::{self, LeaseRow};
@@ -34,7 +34,7 @@ fn check_token(lease: &LeaseRow, token: &Secret) -> Result<(), Failure> {
     }
 }
 
-/// The lease is in another state than pending, or its time ran out.
+/// The lease is in another state than pending.
 fn not_pending(lease: &LeaseRow) -> Failure {
     let state = lease.state.as_str();
     Failure::new(FailureClass::LeaseNotPending, format!("Lease {} is {state}.", lease.id))

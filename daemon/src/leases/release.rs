@@ -82,22 +82,13 @@ pub(crate) fn release(
         "UPDATE run SET state = 'released', released_at = ?2, release_reason = ?3 WHERE id = ?1",
         params![id.to_string(), now.stamp(), reason],
     )?;
-    // An ephemeral port is kept for its time from the end of its last use.
-    let settings = daemon.settings();
-    let until =
-        now.plus_ms(i64::try_from(settings.ephemeral_assignment_ttl_milliseconds).unwrap_or(i64::MAX));
-    rows::change(
-        tx,
-        "UPDATE claim SET assignment_expires_at = ?2, assignment_expires_boot_ms = ?3, assignment_boot_id = ?4 \
-         WHERE id = ?1 AND mode = 'ephemeral' AND assigned_port IS NOT NULL",
-        params![run.view.claim_id.to_string(), until.stamp(), until.boot_ms, daemon.clock().boot_id()],
-    )?;
+    super::expire::used_until_now(daemon, tx, now, run.view.claim_id)?;
     let payload = reason.map_or_else(|| json!({}), |reason| json!({"reason": reason}));
     history::append(
         tx,
         caller,
         now,
-        settings.history_maximum_events,
+        daemon.settings().history_maximum_events,
         Entry { event_type: "run.released", entity_type: "run", entity_id: &id.to_string(), payload },
     )?;
     let after = Arc::clone(daemon);

@@ -74,5 +74,6 @@ pub struct RunView {
     /// When it was over, UTC.
     pub released_at: Option<String>,
     /// The processes that were seen listening.
+    #[schemars(length(max = 1024))]
     pub confirmed_listener_fingerprints: Vec<ConfirmedListener>,
 }

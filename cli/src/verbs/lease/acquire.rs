@@ -74,13 +74,13 @@ pub(crate) async fn run(args: Args, session: &Session, json: bool) -> Result<Rep
         }
         (None, _) => format!("Port {port} is served for this claim already."),
         (Some(_), _) => {
-            let until = acquired.expires_at.as_deref().unwrap_or("its lease ends");
+            let until = acquired.expires_at.as_deref().map_or("its lease ends".to_owned(), safe);
             format!("Port {port} is held until {until}: start the server on it, then confirm its process.")
         }
     };
     if let Some(instead_of) = &acquired.instead_of {
         text.push('\n');
-        text.push_str(&instead_of.sentence());
+        text.push_str(&safe(&instead_of.sentence()));
     }
     if let Some(lease_id) = acquired.lease_id {
         let lease_token = acquired.lease_token.take().unwrap_or(token);
@@ -88,7 +88,7 @@ pub(crate) async fn run(args: Args, session: &Session, json: bool) -> Result<Rep
             Some(path) => {
                 let lease = Lease { lease_id, lease_token, port, expires_at: acquired.expires_at.clone() };
                 file::write(path, &lease)?;
-                let path = path.display();
+                let path = safe(&path.to_string_lossy());
                 text.push_str(&format!(
                     "\nportreeve lease confirm --lease-file {path} --root-pid PID --wait"
                 ));
@@ -96,6 +96,5 @@ pub(crate) async fn run(args: Args, session: &Session, json: bool) -> Result<Rep
             None => acquired.lease_token = Some(lease_token),
         }
     }
-    let text: Vec<String> = text.lines().map(safe).collect();
-    Ok(Report::done(&acquired, text.join("\n")).unless(acquired.lease_id.is_some()))
+    Ok(Report::done(&acquired, text).unless(acquired.lease_id.is_some()))
 }

@@ -1,11 +1,13 @@
 //! Who holds a socket: where it was seen last, looked at again; else the descriptors of all processes.
 
+use std::collections::HashSet;
+
 use super::memory::Memory;
 use super::path::Path;
-use super::procfs::{Procfs, socket_inode};
+use super::procfs::{Place, Procfs, socket_inode};
 use super::sweep::{self, Skip, Wanted};
 use super::{shown, unseen};
-use crate::{Deadline, Holder, Holding, Search, Socket, Unknown, Visibility, Why};
+use crate::{Deadline, Holder, Holding, ProcessId, Search, Socket, Unknown, Visibility, Why};
 
 /// Who holds these sockets, in their order.
 pub(super) fn holdings(
@@ -15,26 +17,50 @@ pub(super) fn holdings(
     search: Search,
     deadline: &Deadline,
 ) -> Vec<Holding> {
-    let nobody = |socket: &Socket| Holding::none(*socket, Visibility::NotVisible);
-    let mut found: Vec<Holding> = sockets.iter().map(nobody).collect();
+    let mut found = nobody(sockets);
     let settled = match search {
         Search::Known => {
             recall(procfs, memory, &mut found);
             Wanted::of(&found).is_empty() || only_the_young(procfs, memory, &mut found, deadline)
         }
-        Search::Every => Wanted::of(&found).is_empty(),
+        Search::Every | Search::Since => Wanted::of(&found).is_empty(),
     };
-    if !settled {
-        all(procfs, memory, search, &mut found, deadline);
+    if !settled
+        && let Some(sweep) = all(procfs, search, &mut found, deadline)
+        && !Wanted::of(&found).is_empty()
+    {
+        memory.miss(&found, sweep.swept(procfs));
     }
-    for holding in &mut found {
+    settle(memory, &mut found);
+    found
+}
+
+/// Who holds these sockets among all processes, and which processes were looked into for that; `None` if not
+/// all of them were.
+pub(super) fn survey(
+    procfs: &Procfs,
+    memory: &Memory,
+    sockets: &[Socket],
+    deadline: &Deadline,
+) -> (Vec<Holding>, Option<HashSet<ProcessId>>) {
+    let mut found = nobody(sockets);
+    let sweep = all(procfs, Search::Since, &mut found, deadline);
+    settle(memory, &mut found);
+    (found, sweep.map(|sweep| sweep.swept(procfs)))
+}
+
+fn nobody(sockets: &[Socket]) -> Vec<Holding> {
+    sockets.iter().map(|socket| Holding::none(*socket, Visibility::NotVisible)).collect()
+}
+
+fn settle(memory: &Memory, found: &mut [Holding]) {
+    for holding in found.iter_mut() {
         holding.holders.sort_unstable();
         if !holding.holders.is_empty() {
             holding.visibility = Visibility::Visible;
         }
     }
-    memory.place(&found);
-    found
+    memory.place(found);
 }
 
 /// Which of these sockets the given processes hold. Processes that are gone or can't be read add nothing.
@@ -64,24 +90,45 @@ fn recall(procfs: &Procfs, memory: &Memory, found: &mut [Holding]) {
     }
 }
 
+/// A look through all processes that came to its end.
+struct Sweep {
+    pids: Vec<u32>,
+    unreadable: HashSet<u32>,
+    began: u64,
+}
+
+impl Sweep {
+    /// Who was looked into.
+    fn swept(self, procfs: &Procfs) -> HashSet<ProcessId> {
+        let met = self.pids.iter().filter_map(|pid| procfs.place(*pid).ok().flatten());
+        let looked_into = |place: &Place| {
+            // Threads of the kernel hold nothing, whether they may be looked into or not.
+            (place.kernel_thread || !self.unreadable.contains(&place.kin.id.pid))
+                // Who started later may have taken over a pid that was looked into.
+                && place.kin.id.start_ticks < self.began
+        };
+        met.filter(looked_into).map(|place| place.kin.id).collect()
+    }
+}
+
 /// Looks through all processes, for those that have no holder yet.
-fn all(procfs: &Procfs, memory: &Memory, search: Search, found: &mut [Holding], deadline: &Deadline) {
+fn all(procfs: &Procfs, search: Search, found: &mut [Holding], deadline: &Deadline) -> Option<Sweep> {
     let began = shown::ticks_since_boot();
     let mut wanted = Wanted::of(found);
     let catch = match search {
         Search::Known => sweep::until_found(procfs, &mut wanted, None, deadline),
-        Search::Every => sweep::everybody(procfs, &wanted, deadline),
+        Search::Every | Search::Since => sweep::everybody(procfs, &wanted, deadline),
     };
-    let catch = match catch {
-        Ok(catch) => catch,
-        Err(unknown) => return give_up(found, unknown),
-    };
-    catch.land(found);
-    unseen::judge(procfs, &catch.unreadable, search, found, deadline);
-    if !Wanted::of(found).is_empty() {
-        // Who started later may have taken over a pid that was looked into.
-        let met = catch.pids.iter().filter_map(|pid| procfs.place(*pid).ok().flatten());
-        memory.miss(found, met.map(|place| place.kin.id).filter(|id| id.start_ticks < began).collect());
+    match catch {
+        Ok(catch) => {
+            catch.land(found);
+            unseen::judge(procfs, &catch.unreadable, search, found, deadline);
+            Some(Sweep { pids: catch.pids, unreadable: catch.unreadable.into_iter().collect(), began })
+        }
+        Err(unknown) => {
+            give_up(found, unknown);
+            None
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod reply;
 mod shown;
 mod sockets;
 mod stat;
+mod survey;
 mod sweep;
 mod tables;
 mod unseen;
@@ -31,6 +32,7 @@ use crate::{
 use memory::Memory;
 use procfs::Procfs;
 use sockets::Sockets;
+use survey::Survey;
 
 /// The Linux kernel as a source. One for the whole process; shared by reference between threads.
 ///
@@ -40,6 +42,7 @@ pub struct Linux {
     procfs: Procfs,
     sockets: Sockets,
     memory: Memory,
+    survey: Survey,
     boot_id: OnceLock<String>,
 }
 
@@ -50,6 +53,7 @@ impl Linux {
             procfs: Procfs::open()?,
             sockets: Sockets::default(),
             memory: Memory::default(),
+            survey: Survey::default(),
             boot_id: OnceLock::new(),
         })
     }
@@ -110,11 +114,23 @@ impl Source for Linux {
     }
 
     fn holdings(&self, sockets: &[Socket], search: Search, deadline: &Deadline) -> Vec<Holding> {
-        holders::holdings(&self.procfs, &self.memory, sockets, search, deadline)
+        match search {
+            Search::Since => {
+                let all = || self.listening(deadline);
+                self.survey.holdings(&self.procfs, &self.memory, sockets, all, deadline)
+            }
+            Search::Known | Search::Every => {
+                holders::holdings(&self.procfs, &self.memory, sockets, search, deadline)
+            }
+        }
     }
 
     fn process(&self, pid: u32) -> Result<Option<Process>, Unknown> {
         present(pid, || shown::process(&self.procfs, pid))
+    }
+
+    fn outline(&self, pid: u32) -> Result<Option<Process>, Unknown> {
+        present(pid, || shown::outline(&self.procfs, pid))
     }
 
     fn kin(&self, pid: u32) -> Result<Option<Kin>, Unknown> {

@@ -133,7 +133,7 @@ pub(super) fn place_at(
 }
 
 /// The line of a `stat` file, which comes whole in one read; saves the second one that finds the end.
-fn one_read<'b>(
+pub(super) fn one_read<'b>(
     directory: BorrowedFd<'_>,
     path: &std::ffi::CStr,
     buffer: &'b mut [u8],

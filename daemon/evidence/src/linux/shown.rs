@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::path::Path;
-use super::procfs::{Procfs, absent, file_at, kin, link_at, parse_number};
+use super::procfs::{Procfs, absent, file_at, kin, link_at, one_read, parse_number};
 use super::stat;
 use crate::Process;
 
@@ -20,8 +20,28 @@ pub(super) fn process(procfs: &Procfs, pid: u32) -> Result<Option<Process>, Errn
         return Ok(None);
     };
     let handle = handle.as_fd();
+    let Some(process) = read(handle, pid)? else {
+        return Ok(None);
+    };
+    Ok(Some(Process {
+        command: command(handle).unwrap_or(process.command),
+        ns_pids: ns_pids(handle).unwrap_or(process.ns_pids),
+        net_ns_same: net_ns_same(procfs, handle),
+        ..process
+    }))
+}
+
+/// The same without arguments and namespaces: those are most of the cost.
+pub(super) fn outline(procfs: &Procfs, pid: u32) -> Result<Option<Process>, Errno> {
+    match procfs.handle(pid)? {
+        Some(handle) => read(handle.as_fd(), pid),
+        None => Ok(None),
+    }
+}
+
+fn read(handle: BorrowedFd<'_>, pid: u32) -> Result<Option<Process>, Errno> {
     let mut line = [0; 1024];
-    let Some(line) = absent(file_at(handle, c"stat", &mut line))? else {
+    let Some(line) = absent(one_read(handle, c"stat", &mut line))? else {
         return Ok(None);
     };
     let stat = stat::parse(line).ok_or(Errno::ILSEQ)?;
@@ -36,13 +56,13 @@ pub(super) fn process(procfs: &Procfs, pid: u32) -> Result<Option<Process>, Errn
         session: kin.session,
         group: kin.group,
         executable: target(handle, c"exe"),
-        command: command(handle).unwrap_or_else(|| name.clone()),
+        command: name.clone(),
         name,
         working_directory: target(handle, c"cwd"),
         started_at_unix_ms: started_at(stat.start_ticks),
         zombie: kin.zombie,
-        ns_pids: ns_pids(handle).unwrap_or_else(|| vec![pid]),
-        net_ns_same: net_ns_same(procfs, handle),
+        ns_pids: vec![pid],
+        net_ns_same: None,
     }))
 }
 

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::path::Path;
 use super::procfs::{Procfs, absent, link_at, parse_number, socket_inode};
+use super::shown::ticks_since_boot;
 use crate::{Deadline, Holder, Holding, ProcessId, Reading, Unknown};
 
 /// A pass costs a few microseconds a descriptor, all of them in the kernel; so it is shared among some threads
@@ -63,6 +64,12 @@ impl Wanted {
             .filter(|(_, holding)| holding.holders.is_empty() && holding.socket.inode != 0)
             .map(|(at, holding)| (holding.socket.inode, at));
         Self(places.collect())
+    }
+
+    /// All of `found`, whether somebody is known to hold them or not.
+    pub(super) fn every(found: &[Holding]) -> Self {
+        let places = found.iter().enumerate().map(|(at, holding)| (holding.socket.inode, at));
+        Self(places.filter(|(inode, _)| *inode != 0).collect())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -144,6 +151,44 @@ pub(super) fn until_found(
         }
     }
     Ok(catch)
+}
+
+/// Every holder among the processes that were not looked into before, and who has been looked into by now: those
+/// of `swept` that live, and the ones of this pass. Those in `living` are known to live at this moment.
+pub(super) fn since(
+    procfs: &Procfs,
+    wanted: &Wanted,
+    swept: &HashSet<ProcessId>,
+    living: &HashMap<u32, ProcessId>,
+    deadline: &Deadline,
+) -> Result<(Catch, HashSet<ProcessId>), Unknown> {
+    let began = ticks_since_boot();
+    let mut catch = Catch { pids: procfs.pids(deadline)?, ..Catch::default() };
+    let mut by_now = HashSet::with_capacity(catch.pids.len());
+    for at in 0..catch.pids.len() {
+        deadline.check(Reading::Descriptors)?;
+        let pid = catch.pids[at];
+        if let Some(id) = living.get(&pid).filter(|id| swept.contains(id)) {
+            by_now.insert(*id);
+            continue;
+        }
+        if let Ok(Some(place)) = procfs.place(pid)
+            && (place.kernel_thread || swept.contains(&place.kin.id))
+        {
+            by_now.insert(place.kin.id);
+            continue;
+        }
+        let unreadable = catch.unreadable.len();
+        process(procfs, wanted, pid, &mut catch);
+        // Read afterwards: who has the pid now and is older than this pass is who was looked into.
+        if catch.unreadable.len() == unreadable
+            && let Ok(Some(place)) = procfs.place(pid)
+            && place.kin.id.start_ticks < began
+        {
+            by_now.insert(place.kin.id);
+        }
+    }
+    Ok((catch, by_now))
 }
 
 /// Which of these processes hold what is wanted.

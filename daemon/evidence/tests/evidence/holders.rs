@@ -110,6 +110,63 @@ fn an_inherited_descriptor_has_two_holders() {
 }
 
 #[test]
+fn a_survey_goes_on_with_what_has_changed() {
+    let port = free_port();
+    let mut parent = Actor::start();
+    parent.ask(&format!("listen 127.0.0.1 {port}"));
+    let kernel = kernel();
+    assert_eq!(pids(&holdings(&kernel, port, Search::Since)[0]), [parent.pid()]);
+    // A process that inherited the socket after the survey.
+    let child = parent.number("child");
+    assert_eq!(pids(&holdings(&kernel, port, Search::Since)[0]), sorted([parent.pid(), child]));
+    assert_eq!(pids(&holdings(&kernel, port, Search::Since)[0]), sorted([parent.pid(), child]));
+    // One of them closes it.
+    parent.ask("close");
+    assert_eq!(pids(&holdings(&kernel, port, Search::Since)[0]), [child]);
+    // A process that the survey knows makes another socket, under the descriptor it had closed.
+    let other = free_port();
+    parent.ask(&format!("listen 127.0.0.1 {other}"));
+    assert_eq!(pids(&holdings(&kernel, other, Search::Since)[0]), [parent.pid()]);
+    assert_eq!(pids(&holdings(&kernel, port, Search::Since)[0]), [child]);
+    // And both sockets at once, asked for in one go.
+    let mut both = kernel.listening(&deadline()).expect("readable");
+    both.retain(|socket| socket.port == port || socket.port == other);
+    let found = kernel.holdings(&both, Search::Since, &deadline());
+    for holding in &found {
+        assert_eq!(pids(holding), [if holding.socket.port == port { child } else { parent.pid() }]);
+    }
+    assert_eq!(found.len(), 2);
+    let mut late = Actor::start();
+    late.ask(&format!("listen ::1 {port}"));
+    let found = holdings(&kernel, port, Search::Since);
+    assert_eq!(found.len(), 2);
+    assert!(
+        found
+            .iter()
+            .all(|holding| pids(holding)
+                == [if holding.socket.address.is_ipv4() { child } else { late.pid() }])
+    );
+    late.kill();
+    until("its socket is closed", || listening_on(port).len() == 1);
+    assert_eq!(pids(&holdings(&kernel, port, Search::Since)[0]), [child]);
+}
+
+#[test]
+fn an_outline_is_the_process_without_the_rest() {
+    let kernel = kernel();
+    let own = std::process::id();
+    let full = kernel.process(own).expect("readable").expect("there");
+    let outline = kernel.outline(own).expect("readable").expect("there");
+    assert_eq!(
+        (&outline.executable, &outline.working_directory),
+        (&full.executable, &full.working_directory)
+    );
+    assert_eq!((outline.id, outline.parent, outline.uid), (full.id, full.parent, full.uid));
+    assert_eq!((outline.started_at_unix_ms, &outline.command), (full.started_at_unix_ms, &full.name));
+    assert_eq!(kernel.outline(4_194_305), Ok(None));
+}
+
+#[test]
 fn a_client_of_the_port_is_no_holder() {
     let port = free_port();
     let (mut server, mut client) = (Actor::start(), Actor::start());

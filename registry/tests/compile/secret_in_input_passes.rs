@@ -1,0 +1,57 @@
+//! A raw credential has no schema, so no input can hold one.
+
+use portreeve_registry::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+domain!("weather");
+
+/// A town.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Town {
+    /// Its name.
+    town: String,
+}
+
+/// What the sky does.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Sky {
+    /// Whether it rains.
+    rain: bool,
+}
+
+operation! {
+    /// The sky over a town.
+    GetSky: Routine = GET "/v1/weather/{town}" needs "weather-v1", Town => Sky
+}
+
+/// What the agent says.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Said {
+    /// The credential.
+    token: String,
+}
+
+tool! {
+    /// Tell whether it rains.
+    read SkyGet = "weather_sky_get"
+}
+impl Read for SkyGet {
+    type Operation = GetSky;
+    type Input = Said;
+    type Output = Sky;
+    fn example() -> Example<Said> {
+        Example::of(serde_json::from_str("{}").unwrap())
+    }
+    fn request(input: Said) -> Town {
+        drop(input); unreachable!()
+    }
+    fn output(reply: Sky) -> Sky {
+        reply
+    }
+    fn summary(_: &Sky) -> String {
+        String::new()
+    }
+}
+
+fn main() {}

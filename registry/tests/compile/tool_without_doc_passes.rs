@@ -1,0 +1,50 @@
+//! A tool's doc comment is what the agent reads.
+
+use portreeve_registry::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+domain!("weather");
+
+/// A town.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Town {
+    /// Its name.
+    town: String,
+}
+
+/// What the sky does.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Sky {
+    /// Whether it rains.
+    rain: bool,
+}
+
+operation! {
+    /// The sky over a town.
+    GetSky: Routine = GET "/v1/weather/{town}" needs "weather-v1", Town => Sky
+}
+
+tool! {
+    /// Tell whether it rains.
+    read SkyGet = "weather_sky_get"
+}
+impl Read for SkyGet {
+    type Operation = GetSky;
+    type Input = Town;
+    type Output = Sky;
+    fn example() -> Example<Town> {
+        Example::of(Town { town: "Bergen".into() })
+    }
+    fn request(input: Town) -> Town {
+        input
+    }
+    fn output(reply: Sky) -> Sky {
+        reply
+    }
+    fn summary(_: &Sky) -> String {
+        String::new()
+    }
+}
+
+fn main() {}
