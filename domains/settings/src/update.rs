@@ -12,9 +12,11 @@ use std::collections::BTreeSet;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SettingsUpdates {
     /// Where ports are chosen from; 1 to 16 ranges, not overlapping.
+    #[schemars(length(min = 1, max = 16))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automatic_port_ranges: Option<Vec<PortRange>>,
     /// Ports never chosen automatically; at most 4096.
+    #[schemars(length(max = 4096))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excluded_ports: Option<Vec<PortNumber>>,
     /// 1000 to 120000.

@@ -1,6 +1,6 @@
 //! A scene: a daemon, a worktree, and servers of every temper.
 
-use portreeve_test_harness::machine::{Daemon, PATIENCE, free_port, until, worktree};
+use portreeve_test_harness::machine::{Daemon, PATIENCE, free_port, python, until, worktree};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -135,8 +135,12 @@ pub(crate) enum Temper {
     Orphan,
     /// A supervisor starts it again whenever it ends; the server is the root.
     Supervised,
-    /// It replaces itself by another program before it listens.
+    /// On SIGUSR1 it replaces itself by another program, which keeps its socket.
     Reexec,
+    /// Its socket lets others listen on the same port.
+    Twin,
+    /// It asks a daemon what it is sent, from a child.
+    Caller,
     /// Two processes listen on the port, each with a socket of its own.
     Twins,
 }
@@ -176,13 +180,39 @@ elif temper=='Supervised':
     while True:
         p=subprocess.Popen([sys.executable,sys.argv[0],'Plain',str(port)]); p.wait()
 elif temper=='Reexec':
-    os.execv(sys.executable,[sys.executable,sys.argv[0],'Plain',str(port)])
+    s=listen()
+    def again(*_):
+        os.set_inheritable(s.fileno(),True)
+        os.execv(sys.executable,[sys.executable,sys.argv[0],'Inherit',str(port),str(s.fileno())])
+    signal.signal(signal.SIGUSR1,again); ready(os.getpid()); serve(s)
+elif temper=='Inherit':
+    serve(socket.socket(fileno=int(sys.argv[3])))
+elif temper=='Twin':
+    s=listen(True); ready(os.getpid()); serve(s)
+elif temper=='Caller':
+    s=listen(); ready(os.getpid())
+    while True:
+        c,_=s.accept(); f=c.makefile('rb'); path,where,body=[f.readline().strip() for _ in range(3)]
+        if os.fork()==0:
+            u=socket.socket(socket.AF_UNIX); u.connect(path)
+            u.sendall(b'POST '+where+b' HTTP/1.1\\r\\nhost: p\\r\\nconnection: close\\r\\ncontent-length: '+str(len(body)).encode()+b'\\r\\n\\r\\n'+body)
+            c.sendall(u.makefile('rb').read()); os._exit(0)
+        f.close(); c.close(); os.wait()
+elif temper=='Host':
+    s=listen(); sys.exit(subprocess.call(sys.argv[3:]))
 elif temper=='Twins':
     a=listen(True)
     if os.fork()==0:
         b=listen(True); ready(os.getppid()); serve(b)
     serve(a)
 ";
+
+/// The servers' program, in a file.
+pub(crate) fn script() -> tempfile::TempPath {
+    let mut file = tempfile::Builder::new().suffix(".py").tempfile().expect("a file");
+    file.write_all(SERVER.as_bytes()).expect("it can be written");
+    file.into_temp_path()
+}
 
 /// A server's processes, ended when dropped.
 pub(crate) struct Started {
@@ -194,23 +224,35 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Starts one in a session of its own and waits until it listens.
+    /// Starts one in a group of its own and waits until it listens.
     pub(crate) fn listen(port: u16, temper: Temper, directory: &Path) -> Started {
-        let mut file = tempfile::Builder::new().suffix(".py").tempfile().expect("a file");
-        file.write_all(SERVER.as_bytes()).expect("it can be written");
-        let script = file.into_temp_path();
+        Started::listen_by(python(), None, port, temper, directory)
+    }
+
+    /// The same, run by this interpreter.
+    pub(crate) fn listen_by(
+        python: &str,
+        home: Option<&str>,
+        port: u16,
+        temper: Temper,
+        directory: &Path,
+    ) -> Started {
+        let script = script();
         let mut command = match temper {
             Temper::Wrapped => {
                 let mut command = Command::new("sh");
-                command.args(["-c", "\"$@\"; exit $?", "sh", "python3"]).arg(&script).args(["Plain"]);
+                command.args(["-c", "\"$@\"; exit $?", "sh", python]).arg(&script).args(["Plain"]);
                 command
             }
             _ => {
-                let mut command = Command::new("python3");
+                let mut command = Command::new(python);
                 command.arg(&script).arg(format!("{temper:?}"));
                 command
             }
         };
+        if let Some(home) = home {
+            command.env("PYTHONHOME", home);
+        }
         command.arg(port.to_string()).current_dir(directory).stdin(Stdio::null()).stdout(Stdio::piped());
         // The child becomes a group of its own, so that what it leaves behind can be ended.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
