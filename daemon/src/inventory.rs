@@ -14,7 +14,7 @@ use portreeve_records::{
     Ownership, Pid, PortNumber, ProcessView, Transport,
 };
 use portreeve_registry::{Cut, Failure, PageOf};
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -26,8 +26,8 @@ serve!(list ListPorts => list);
 pub(crate) const ONE: Duration = Duration::from_secs(5);
 /// How long looking at all of them may take.
 const ALL: Duration = Duration::from_secs(10);
-/// How many ports are looked at together.
-const STRETCH: usize = 256;
+/// How many ports are looked at together at most.
+const STRETCH: usize = 4096;
 
 /// What the store says of one port.
 #[derive(Clone, Debug, Default)]
@@ -66,45 +66,38 @@ pub(crate) fn entry(daemon: &Daemon, port: PortNumber, recorded: Recorded) -> In
         Vec::new()
     });
     let run = recorded.run.as_ref();
-    let holdings = held(source, &[(port.get(), run)], sockets, &deadline).remove(&port.get());
-    let entry = judge(daemon, port, recorded, holdings.unwrap_or_default(), notes);
+    let holdings = held(source, run, &sockets, &deadline);
+    let entry = judge(daemon, port, recorded, holdings, notes);
     look_behind(source, entry, &deadline)
 }
 
-/// Who holds these sockets, by port.
+/// Who holds the sockets of one port.
 ///
 /// A confirmed owner is looked for where it was seen; only what that doesn't settle costs a look into every
-/// process, one for all of it.
-fn held(
-    source: &dyn Source,
-    ports: &[(u16, Option<&RunRow>)],
-    sockets: Vec<Socket>,
-    deadline: &Deadline,
-) -> BTreeMap<u16, Vec<Holding>> {
-    let runs: BTreeMap<u16, &RunRow> =
-        ports.iter().filter_map(|(port, run)| Some((*port, (*run)?))).collect();
-    let (served, mut open): (Vec<Socket>, Vec<Socket>) =
-        sockets.into_iter().partition(|socket| runs.contains_key(&socket.port));
-    let mut by_port: BTreeMap<u16, Vec<Holding>> = BTreeMap::new();
-    if !served.is_empty() {
-        for holding in source.holdings(&served, Search::Known, deadline) {
-            by_port.entry(holding.socket.port).or_default().push(holding);
-        }
+/// process.
+fn held(source: &dyn Source, run: Option<&RunRow>, sockets: &[Socket], deadline: &Deadline) -> Vec<Holding> {
+    if sockets.is_empty() {
+        return Vec::new();
     }
-    by_port.retain(|port, holdings| {
+    if let Some(run) = run {
+        let tree = Tree::of(run);
+        let holdings = source.holdings(sockets, Search::Known, deadline);
         let own = |holding: &Holding| {
-            let tree = Tree::of(runs[port]);
             !holding.holders.is_empty()
                 && holding.holders.iter().all(|h| tree.owns(h.process, source).verified)
         };
-        let settled = holdings.iter().all(own);
-        if !settled {
-            open.extend(holdings.iter().map(|holding| holding.socket));
+        if holdings.iter().all(own) {
+            return holdings;
         }
-        settled
-    });
-    if !open.is_empty() {
-        for holding in source.holdings(&open, Search::Every, deadline) {
+    }
+    source.holdings(sockets, Search::Every, deadline)
+}
+
+/// Who holds these sockets, by port, for a list: one survey of all processes, and what has changed since.
+fn surveyed(source: &dyn Source, sockets: &[Socket], deadline: &Deadline) -> BTreeMap<u16, Vec<Holding>> {
+    let mut by_port: BTreeMap<u16, Vec<Holding>> = BTreeMap::new();
+    if !sockets.is_empty() {
+        for holding in source.holdings(sockets, Search::Since, deadline) {
             by_port.entry(holding.socket.port).or_default().push(holding);
         }
     }
@@ -239,7 +232,7 @@ fn listeners(
         .into_iter()
         .filter_map(|(id, mut names)| {
             names.sort();
-            let process = source.process(id.pid).ok().flatten().filter(|process| process.id == id);
+            let process = source.outline(id.pid).ok().flatten().filter(|process| process.id == id);
             let ownership: Ownership = match &tree {
                 Some(tree) => tree.owns(id, source),
                 None => ownership::unowned(),
@@ -301,36 +294,34 @@ fn list(
         || filter.component.is_some()
         || filter.service.is_some()
         || filter.endpoint.is_some();
-    let mut ports: BTreeSet<u16> = daemon.read(|conn| spoken_for(conn, first))?;
-    if filter.listening == Some(true) {
-        ports.retain(|port| listening.contains_key(port));
-    }
-    if !needs_claim {
-        ports.extend(listening.keys());
-    }
-    let ports: Vec<u16> = ports.into_iter().collect();
+    let only_listening = filter.listening == Some(true);
     let mut found = Vec::new();
     let wanted = cut.fetch();
-    let mut stretch = STRETCH.min(wanted.saturating_add(8));
-    let mut rest = ports.as_slice();
-    while !rest.is_empty() && found.len() < wanted {
-        let (now, later) = rest.split_at(stretch.min(rest.len()));
-        rest = later;
-        stretch = STRETCH;
+    let mut stretch = wanted.saturating_add(8).min(STRETCH);
+    let mut from = first;
+    while found.len() < wanted {
+        let heard = listening.keys().copied().filter(|port| u32::from(*port) >= from).take(stretch);
         let recorded: Vec<(PortNumber, Recorded)> = daemon.read(|conn| {
-            now.iter()
-                .filter_map(|port| PortNumber::new(*port))
-                .map(|port| Ok((port, recorded(conn, port)?)))
-                .collect::<Result<_, Failure>>()
+            let mut ports: BTreeSet<u16> = BTreeSet::new();
+            if !only_listening {
+                ports = spoken_for(conn, from, stretch)?;
+            }
+            if only_listening || !needs_claim {
+                ports.extend(heard);
+            }
+            let ports = ports.into_iter().take(stretch).filter_map(PortNumber::new);
+            ports.map(|port| Ok((port, recorded_if_any(conn, port)?))).collect::<Result<_, Failure>>()
         })?;
+        let Some((last, _)) = recorded.last() else { break };
+        from = u32::from(last.get()) + 1;
+        stretch = stretch.saturating_mul(2).min(STRETCH);
         let recorded: Vec<_> = recorded
             .into_iter()
             .filter(|(_, recorded)| !needs_claim || claimed_so(filter, recorded))
             .collect();
-        let runs: Vec<_> = recorded.iter().map(|(port, found)| (port.get(), found.run.as_ref())).collect();
         let here: Vec<Socket> =
-            runs.iter().filter_map(|(port, _)| listening.get(port)).flatten().copied().collect();
-        let mut holdings = held(source, &runs, here, &deadline);
+            recorded.iter().filter_map(|(port, _)| listening.get(&port.get())).flatten().copied().collect();
+        let mut holdings = surveyed(source, &here, &deadline);
         for (port, recorded) in recorded {
             let its = holdings.remove(&port.get()).unwrap_or_default();
             let entry = judge(daemon, port, recorded, its, BTreeSet::new());
@@ -345,17 +336,30 @@ fn list(
     cut.page(found.into_iter().map(Ok))
 }
 
-/// Every port from `first` on that a claim, a pending lease or a confirmed run has.
-fn spoken_for(conn: &Connection, first: u32) -> Result<BTreeSet<u16>, Failure> {
+/// The first ports from `first` on that a claim, a pending lease or a confirmed run has, so many at most.
+fn spoken_for(conn: &Connection, first: u32, most: usize) -> Result<BTreeSet<u16>, Failure> {
+    let limit = i64::try_from(most).unwrap_or(i64::MAX);
     let mut ports = BTreeSet::new();
     for sql in [
-        "SELECT assigned_port FROM claim WHERE assigned_port >= ?1",
-        "SELECT port FROM lease WHERE state = 'pending' AND port >= ?1",
-        "SELECT port FROM run WHERE state = 'confirmed' AND port >= ?1",
+        "SELECT assigned_port FROM claim WHERE assigned_port >= ?1 ORDER BY assigned_port LIMIT ?2",
+        "SELECT port FROM lease WHERE state = 'pending' AND port >= ?1 ORDER BY port LIMIT ?2",
+        "SELECT port FROM run WHERE state = 'confirmed' AND port >= ?1 ORDER BY port LIMIT ?2",
     ] {
-        ports.extend(rows::all(conn, sql, [first], |row| row.get::<_, u16>(0))?);
+        ports.extend(rows::all(conn, sql, params![first, limit], |row| row.get::<_, u16>(0))?);
     }
-    Ok(ports)
+    // Each list is whole up to its last port, so all of them are up to the first so many.
+    Ok(ports.into_iter().take(most).collect())
+}
+
+/// What the store says of one port of a list: most have nothing, which one question tells.
+fn recorded_if_any(conn: &Connection, port: PortNumber) -> Result<Recorded, Failure> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM claim WHERE assigned_port = ?1) \
+         OR EXISTS (SELECT 1 FROM lease WHERE port = ?1 AND state = 'pending') \
+         OR EXISTS (SELECT 1 FROM run WHERE port = ?1 AND state = 'confirmed')";
+    match rows::one(conn, sql, [port.get()], |row| row.get::<_, bool>(0))? {
+        Some(true) => recorded(conn, port),
+        _ => Ok(Recorded::default()),
+    }
 }
 
 /// Whether the claim that is recorded for a port, if it still counts, is one that the filter asks for.

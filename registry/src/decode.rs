@@ -14,7 +14,6 @@ mod tests;
 
 pub use issue::Issue;
 
-use issue::within;
 use reader::Reader;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -53,7 +52,7 @@ impl Args {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match decode(value, self.manner) {
                 Ok(value) => Ok(Some(value)),
-                Err(issue) => Err(within(issue, name.into())),
+                Err(issue) => Err(issue.within(name.into())),
             },
         }
     }

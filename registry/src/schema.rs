@@ -6,11 +6,14 @@
 //! A second pass does to values what the first did to their schemas: a typed field that is null is left out.
 //! Free-form JSON passes both untouched.
 
+mod bounds;
 mod nulls;
 mod pass;
+mod shapes;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bounds::check;
 pub(crate) use nulls::{drop_nulls, without_nulls};
 pub use pass::portable;
 

@@ -142,8 +142,12 @@ fn refused(issue: Issue) -> Failure {
     issue.failure(FailureClass::BridgeInvalidArguments)
 }
 
-fn input<T: DeserializeOwned>(args: Args) -> Result<T, Failure> {
-    decode(Value::Object(args.fields), args.manner).map_err(refused)
+/// Reads an input, and keeps the bounds that its schema states.
+fn input<T: DeserializeOwned + JsonSchema + 'static>(args: Args) -> Result<T, Failure> {
+    let value = Value::Object(args.fields);
+    let input = decode(value.clone(), args.manner).map_err(refused)?;
+    schema::check::<T>(&value).map_err(refused)?;
+    Ok(input)
 }
 
 fn reply<T: DeserializeOwned>(data: Value) -> Result<T, Failure> {
@@ -308,8 +312,10 @@ pub mod advertise {
         };
         let execute = Behavior::Ask {
             prepare: |args| {
+                let value = Value::Object(args.fields.clone());
                 let request =
                     ExecuteRequest::<<T::Action as Action>::Target>::decode(args).map_err(refused)?;
+                schema::check::<<T::Action as Action>::Target>(&value).map_err(refused)?;
                 call::<Execute<T::Action>>(&request)
             },
             finish: |data| {

@@ -9,6 +9,7 @@ mod graph;
 mod lists;
 #[path = "rules/sources.rs"]
 mod sources;
+#[cfg(target_os = "linux")]
 #[path = "rules/spawning.rs"]
 mod spawning;
 #[path = "rules/tools.rs"]

@@ -11,7 +11,7 @@ use crate::ownership::{self, Life, Tree};
 use crate::rows::{self, Known, LeaseRow};
 use crate::store::Tx;
 use portreeve_evidence::{
-    Deadline, Holding, Kin, Liveness, Process, ProcessId, Search, Socket, Source, Visibility,
+    Deadline, Holding, Kin, Liveness, Process, ProcessId, Search, Socket, Source, Unknown, Visibility, Why,
 };
 use portreeve_leases::{ConfirmLease, ConfirmRequest, Confirmed};
 use portreeve_records::{Id, LeaseState, Ownership, Pid, ProcessView};
@@ -29,6 +29,10 @@ fn confirm(asked: &Asked<'_>, request: ConfirmRequest) -> Result<Confirmed, Fail
     let found = daemon.read(|conn| lease(conn, request.lease_id))?;
     if let Some(confirmed) = already(daemon, &found, &request)? {
         return Ok(confirmed);
+    }
+    if request.answer_settled == Some(true) {
+        // Protocol 1 looks at the processes first; who asks as we do isn't sent to wait for a lease that is gone.
+        confirmable(daemon, &found, &request)?;
     }
     let proof = prove(asked, &found, request.root_pid)?;
     let caller = asked.caller.clone();
@@ -48,6 +52,19 @@ fn confirm(asked: &Asked<'_>, request: ConfirmRequest) -> Result<Confirmed, Fail
     daemon.lease_changed();
     daemon.watch_run(confirmed.run_id);
     Ok(confirmed)
+}
+
+/// Whether a lease can be confirmed by this request, apart from what listens.
+fn confirmable(daemon: &Daemon, lease: &LeaseRow, request: &ConfirmRequest) -> Result<(), Failure> {
+    if lease.state != LeaseState::Pending {
+        return Err(not_pending(lease));
+    }
+    check_token(lease, &request.lease_token)?;
+    let clock = daemon.clock();
+    if lease.expired(clock.boot_ms(), clock.boot_id()) {
+        return Err(expired(lease));
+    }
+    Ok(())
 }
 
 /// The run that this lease became, if it goes on: the answer to a repeat, for those who asked for such answers.
@@ -138,7 +155,9 @@ fn prove(asked: &Asked<'_>, lease: &LeaseRow, root_pid: Pid) -> Result<Proof, Fa
             .collect()
     };
     let all = |found: &[Found]| !found.is_empty() && found.iter().all(|f| f.ownership.verified);
-    let mut root = source.process(root_pid.get()).map_err(unknown)?.filter(|process| !process.zombie);
+    let direct = source.process(root_pid.get());
+    let hidden = direct.as_ref().err().copied();
+    let mut root = direct.ok().flatten().filter(|process| !process.zombie);
     let mut found = owned_by(root.as_ref());
     if !all(&found) && (root.is_none() || !holders.is_empty()) {
         // Whoever starts the server in a container of its own may know it by another number.
@@ -153,6 +172,11 @@ fn prove(asked: &Asked<'_>, lease: &LeaseRow, root_pid: Pid) -> Result<Proof, Fa
                 break;
             }
         }
+    }
+    if root.is_none()
+        && let Some(why) = hidden
+    {
+        return Err(of_evidence(&why));
     }
     let seen = holdings.iter().all(|holding| !holding.holders.is_empty());
     let root = match root {
@@ -312,8 +336,12 @@ fn guard(asked: &Asked<'_>, root: &Process, lease: &LeaseRow) -> Result<(), Fail
         .by(Some("leases_confirm"), Some("portreeve lease confirm".into()))
     };
     let above = |pid: u32| -> Result<bool, Failure> {
-        let lineage = source.lineage(pid, None).map_err(|unknown| of_evidence(&unknown))?;
-        Ok(lineage.chain.iter().skip(1).any(|kin: &Kin| kin.id == root.id))
+        match source.lineage(pid, None) {
+            Ok(lineage) => Ok(lineage.chain.iter().skip(1).any(|kin: &Kin| kin.id == root.id)),
+            // Only root's own processes are hidden from us and yet let in; what they ask for is no agent's slip.
+            Err(Unknown { why: Why::Hidden | Why::Denied, .. }) => Ok(false),
+            Err(unknown) => Err(of_evidence(&unknown)),
+        }
     };
     if root.id.pid == own || above(own)? {
         return Err(refuse("the PortReeve daemon runs in it or below it".into()));
@@ -352,13 +380,7 @@ impl Proof {
         let boot_id = daemon.clock().boot_id().to_owned();
         let settings = daemon.settings();
         let lease = lease(tx, request.lease_id)?;
-        if lease.state != LeaseState::Pending {
-            return Err(not_pending(&lease));
-        }
-        check_token(&lease, &request.lease_token)?;
-        if lease.expired(now.boot_ms, &boot_id) {
-            return Err(expired(&lease));
-        }
+        confirmable(daemon, &lease, request)?;
         let source = daemon.evidence();
         if self.listeners.iter().all(|listener| source.alive(listener.id) != Liveness::Alive) {
             return Err(lost(&lease, request.root_pid));

@@ -29,6 +29,12 @@ impl Issue {
         parts.join(".")
     }
 
+    /// The issue, seen from one step further out.
+    pub(crate) fn within(mut self, step: Value) -> Issue {
+        self.path.insert(0, step);
+        self
+    }
+
     /// The issue as a failure of `class`, naming the field.
     pub fn failure(self, class: FailureClass) -> Failure {
         let message = format!("{}: {}", self.place(), self.message);
@@ -124,10 +130,4 @@ fn kind(found: de::Unexpected<'_>) -> &'static str {
         de::Unexpected::Map => "an object",
         _ => "something else",
     }
-}
-
-/// The issue, seen from one step further out.
-pub(super) fn within(mut issue: Issue, step: Value) -> Issue {
-    issue.path.insert(0, step);
-    issue
 }

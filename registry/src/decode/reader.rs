@@ -1,6 +1,5 @@
 //! The deserializer over [`Value`] that keeps what serde says of an error.
 
-use super::issue::within;
 use super::{Issue, Manner};
 use serde::Deserializer;
 use serde::de::{self, DeserializeSeed, IntoDeserializer, Visitor};
@@ -83,7 +82,8 @@ impl<'de> Deserializer<'de> for Reader {
         if let (true, Value::Object(fields)) = (self.manner.strict, &self.value)
             && let Some(stranger) = fields.keys().find(|k| !known.contains(&k.as_str()))
         {
-            return Err(within(de::Error::unknown_field(stranger, known), stranger.as_str().into()));
+            let issue: Issue = de::Error::unknown_field(stranger, known);
+            return Err(issue.within(stranger.as_str().into()));
         }
         if let Value::Array(_) = self.value {
             // serde would read a struct from an array by position; the protocol has no such form.
@@ -166,11 +166,11 @@ impl<'de> de::VariantAccess<'de> for Carried {
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Issue> {
-        seed.deserialize(self.reader).map_err(|issue| within(issue, self.variant.into()))
+        seed.deserialize(self.reader).map_err(|issue| issue.within(self.variant.into()))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Issue> {
-        self.reader.deserialize_any(visitor).map_err(|issue| within(issue, self.variant.into()))
+        self.reader.deserialize_any(visitor).map_err(|issue| issue.within(self.variant.into()))
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -179,7 +179,7 @@ impl<'de> de::VariantAccess<'de> for Carried {
         visitor: V,
     ) -> Result<V::Value, Issue> {
         let Carried { variant, reader } = self;
-        reader.deserialize_struct("", known, visitor).map_err(|issue| within(issue, variant.into()))
+        reader.deserialize_struct("", known, visitor).map_err(|issue| issue.within(variant.into()))
     }
 }
 
@@ -199,7 +199,7 @@ impl<'de> de::SeqAccess<'de> for Items {
         let index = self.index;
         self.index += 1;
         let reader = Reader { value, manner: self.manner };
-        seed.deserialize(reader).map(Some).map_err(|issue| within(issue, index.into()))
+        seed.deserialize(reader).map(Some).map_err(|issue| issue.within(index.into()))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -222,12 +222,12 @@ impl<'de> de::MapAccess<'de> for Fields {
             return Ok(None);
         };
         let reader = Reader { value: Value::String(key.clone()), manner: self.manner };
-        seed.deserialize(reader).map(Some).map_err(|issue| within(issue, key.as_str().into()))
+        seed.deserialize(reader).map(Some).map_err(|issue| issue.within(key.as_str().into()))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Issue> {
         let (key, value) = self.next.take().expect("serde asks for a value after its key");
         let reader = Reader { value: Value::Null, manner: self.manner }.child(value);
-        seed.deserialize(reader).map_err(|issue| within(issue, key.into()))
+        seed.deserialize(reader).map_err(|issue| issue.within(key.into()))
     }
 }

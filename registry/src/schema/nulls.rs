@@ -1,29 +1,13 @@
 //! The pass over values that does to them what the other did to their schemas.
 
-use super::pass::portable;
-use super::{Object, raw};
+use super::Object;
+use super::shapes::shape;
 use schemars::JsonSchema;
 use serde_json::Value;
-use std::any::TypeId;
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, RwLock};
-
-static SHAPES: LazyLock<RwLock<HashMap<TypeId, Arc<Value>>>> = LazyLock::new(RwLock::default);
-
-/// The portable output schema of `T`, made once.
-fn shape<T: JsonSchema + 'static>() -> Arc<Value> {
-    let id = TypeId::of::<T>();
-    if let Some(shape) = SHAPES.read().expect("no panic while held").get(&id) {
-        return shape.clone();
-    }
-    let shape = Arc::new(portable(raw::<T>(true)));
-    SHAPES.write().expect("no panic while held").insert(id, shape.clone());
-    shape
-}
 
 /// Leaves out of `fields` what is null where `T`'s schema has a type.
 pub(crate) fn drop_nulls<T: JsonSchema + 'static>(fields: &mut Object) {
-    prune(fields, &shape::<T>());
+    prune(fields, &shape::<T>(true));
 }
 
 fn prune(fields: &mut Object, schema: &Value) {

@@ -9,6 +9,7 @@ pub mod bounds;
 pub mod bridge;
 pub mod dependencies;
 pub mod examples;
+pub mod fuzz;
 pub mod inputs;
 pub mod literals;
 pub mod operations;

@@ -8,13 +8,15 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Its steps, from the arguments and then one a line. Each line is answered with `done`.
-const PLAY: &str = r"
+const PLAY: &str = r#"
 import os,select,socket,sys
 socks=[]
 def linger():
     p=select.poll(); p.register(1,0)
     while not p.poll(): pass
     os._exit(0)
+# In one piece: others have the same output.
+def say(text): os.write(1,(text+'\n').encode())
 def step(text):
     name,_,arg=text.partition('=')
     if name in ('listen','bind'):
@@ -40,18 +42,18 @@ def step(text):
             os.write(w,b'x'); os.close(w); linger()
         os.close(w)
         assert os.read(r,1)==b'x'
-        os.close(r); print('pid',pid,flush=True)
+        os.close(r); say(f'pid {pid}')
     elif name=='reap': os.wait()
     elif name=='reexec':
         os.execv(sys.executable,[sys.executable,'-c',os.environ['PLAY'],*filter(None,arg.split(';'))])
     elif name=='exit': os._exit(0)
     else: raise ValueError(text)
 for t in sys.argv[1:]: step(t)
-print('ready',os.getpid(),flush=True)
+say(f'ready {os.getpid()}')
 for line in sys.stdin:
-    step(line.strip()); print('done',flush=True)
+    step(line.strip()); say('done')
 linger()
-";
+"#;
 
 /// A started actor, ended when dropped.
 #[derive(Debug)]
@@ -90,7 +92,8 @@ impl Actor {
         let output = BufReader::new(process.stdout.take().expect("piped"));
         let mut actor = Actor { process, input, output, server: 0 };
         let last = actor.answer().pop().expect("a line");
-        actor.server = last.strip_prefix("ready ").and_then(|pid| pid.parse().ok()).expect("a pid");
+        let pid = last.strip_prefix("ready ").and_then(|pid| pid.parse().ok());
+        actor.server = pid.unwrap_or_else(|| panic!("no pid: {last:?}"));
         actor
     }
 

@@ -263,6 +263,8 @@ fn a_worktree_that_the_daemon_may_not_look_into_is_said_to_be_so() {
     let house = house();
     let closed = tempfile::tempdir().expect("a temp dir");
     std::fs::create_dir(closed.path().join("app")).expect("a folder");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(closed.path(), mode).expect("it is ours");
     let mut body = house.bringing("web", json!({}), &token());
     body["claim"]["workspaceRoot"] = json!(closed.path().join("app"));
     let (status, error) = house.refused("POST", "/v1/leases/acquire", Some(body));

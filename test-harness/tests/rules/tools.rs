@@ -1,7 +1,7 @@
 //! What every tool's declaration keeps.
 
 use crate::{none, registry};
-use portreeve_test_harness::rules::{bounds, examples, inputs, portable};
+use portreeve_test_harness::rules::{bounds, examples, fuzz, inputs, portable};
 
 #[test]
 fn every_input_is_closed_at_every_level() {
@@ -46,4 +46,9 @@ fn every_example_is_valid_by_its_schema() {
 #[test]
 fn every_example_is_taken_and_asks_its_own_operation() {
     none(&examples::refused(&registry()));
+}
+
+#[test]
+fn no_spoilt_input_is_taken_that_the_schema_refuses() {
+    none(&fuzz::faults(&registry()));
 }
