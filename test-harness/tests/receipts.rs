@@ -2,10 +2,14 @@
 
 #[path = "receipts/claims.rs"]
 mod claims;
+#[path = "receipts/cli.rs"]
+mod cli;
 #[path = "receipts/crash.rs"]
 mod crash;
 #[path = "receipts/engine.rs"]
 mod engine;
+#[path = "receipts/mcp.rs"]
+mod mcp;
 #[path = "receipts/prune.rs"]
 mod prune;
 #[path = "receipts/reclaim.rs"]

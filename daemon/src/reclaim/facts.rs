@@ -145,14 +145,8 @@ fn once(daemon: &Daemon, ask: &Ask) -> Result<(Facts, View), Failure> {
         notes.insert(EvidenceNote::Forwarded);
     }
     let entry = inventory::judge(daemon, port, recorded.clone(), holdings.clone(), notes);
-    let containers = entry.docker.as_ref().filter(|docker| docker.available).map(|docker| {
-        docker.containers.iter().map(|c| (c.id.clone(), c.running)).collect::<BTreeMap<_, _>>()
-    });
-    let launcher_action = containers.as_ref().filter(|found| !found.is_empty()).map(|found| LauncherAction {
-        kind: "docker".to_owned(),
-        action: "stop-container".to_owned(),
-        container_ids: found.keys().cloned().collect(),
-    });
+    let containers = containers(&entry);
+    let launcher_action = launcher_action(containers.as_ref());
     let mut verdict = judge(ask, &entry, &holdings, launcher_action.is_some());
     let mut order = Vec::new();
     if verdict.outcome == ReclaimOutcome::WouldTerminate {
@@ -187,6 +181,21 @@ fn once(daemon: &Daemon, ask: &Ask) -> Result<(Facts, View), Failure> {
     };
     let view = shown(source, &recorded, entry, order, launcher_action);
     Ok((facts, view))
+}
+
+/// The containers that publish the port, and whether they run; none without an engine.
+fn containers(entry: &InventoryEntry) -> Option<BTreeMap<String, bool>> {
+    let docker = entry.docker.as_ref().filter(|docker| docker.available)?;
+    Some(docker.containers.iter().map(|c| (c.id.clone(), c.running)).collect())
+}
+
+/// What is left to whoever launched them.
+fn launcher_action(containers: Option<&BTreeMap<String, bool>>) -> Option<LauncherAction> {
+    containers.filter(|found| !found.is_empty()).map(|found| LauncherAction {
+        kind: "docker".to_owned(),
+        action: "stop-container".to_owned(),
+        container_ids: found.keys().cloned().collect(),
+    })
 }
 
 fn unsearched(visibility: &Visibility) -> bool {
@@ -365,3 +374,7 @@ pub(super) fn recheck(
         ..facts.clone()
     })
 }
+
+#[cfg(test)]
+#[path = "facts_tests.rs"]
+mod tests;

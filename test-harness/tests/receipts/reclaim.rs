@@ -247,14 +247,16 @@ fn a_client_that_is_connected_survives() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    browser.stdout.take().unwrap().read_exact(&mut [0; 2]).unwrap();
+    let mut said = std::io::BufReader::new(browser.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut said, &mut String::new()).unwrap();
     let mine = TcpStream::connect(("127.0.0.1", run.port)).unwrap();
     let done =
         scene.daemon.post(&format!("/v1/ports/{}/reclaim", run.port), json!({"policy": "force-after-grace"}));
     assert_eq!(done["outcome"], "terminated");
     assert_eq!(pids(&done["targets"]), [u64::from(run.server.pid())]);
     assert!(run.server.ended());
-    assert!(browser.try_wait().unwrap().is_none(), "the client lives");
+    let ended = browser.try_wait().unwrap();
+    assert!(ended.is_none(), "the client ended with {ended:?}");
     drop(mine);
     browser.kill().unwrap();
     browser.wait().unwrap();
