@@ -3,7 +3,6 @@
 //! Made from what is linked in and nothing else, so that listing needs neither the daemon nor the disk.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use portreeve_registry::{Advertised, LoadError, Registry};
 use rmcp::model::{Tool, ToolAnnotations};
@@ -53,8 +52,9 @@ fn mcp_tool(tool: &Advertised) -> Tool {
         .destructive(hints.destructive)
         .idempotent(hints.idempotent)
         .open_world(false);
-    Tool::new(tool.name().to_owned(), tool.description().to_owned(), Arc::new(tool.input_schema().clone()))
-        .with_raw_output_schema(Arc::new(tool.output_schema().clone()))
+    let [input, output] = tool.shared_schemas();
+    Tool::new(tool.name().to_owned(), tool.description().to_owned(), input)
+        .with_raw_output_schema(output)
         .with_annotations(annotations)
 }
 

@@ -31,6 +31,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use portreeve_client::footprint;
 use portreeve_records::{Id, Named, Origin, OriginKind};
 use portreeve_registry::LoadError;
 
@@ -110,6 +111,8 @@ async fn run(options: Options, tools: Tools, parent: Parent) -> io::Result<()> {
     tokio::spawn(renewal::run(bridge.clone()));
     let early = tokio::spawn(give_back_at_once(bridge.clone(), closing.clone()));
     let server = Server::new(bridge.clone(), closing.clone(), VERSION);
+    // The command line is parsed and the schemas are made.
+    footprint::shrink();
     let notices = Notices::new({
         let bridge = bridge.clone();
         move |event| bridge.record.transport(&event)

@@ -34,6 +34,7 @@ mod compatibility;
 mod connect;
 mod connection;
 mod exchange;
+pub mod footprint;
 mod list;
 pub mod places;
 mod reply;

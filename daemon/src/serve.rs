@@ -8,6 +8,7 @@ use crate::log::Log;
 use crate::server;
 use crate::socket::{self, BoundSocket, SocketError};
 use crate::store::{self, Store};
+use portreeve_client::footprint;
 use portreeve_client::places::{Places, PlacesError};
 use portreeve_diagnostics::Mode;
 use portreeve_evidence::{Kernel, Unknown};
@@ -16,6 +17,7 @@ use serde_json::Map;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -85,10 +87,22 @@ pub fn serve(options: ServeOptions, ready: impl FnOnce(&Places)) -> Result<(), S
     // Bound before the store is opened: whoever answers there is found before anything is touched.
     let socket = socket::bind(&places.socket, &home)?;
     raise_descriptors();
+    // Starting and each request take a thread that may block; when the last of them ends, nobody has asked for a
+    // while, and what they needed goes back.
+    let busy = Arc::new(AtomicUsize::new(0));
+    let left = Arc::clone(&busy);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(64)
         .thread_keep_alive(Duration::from_secs(5))
+        .on_thread_start(move || {
+            busy.fetch_add(1, Ordering::Relaxed);
+        })
+        .on_thread_stop(move || {
+            if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                footprint::shrink();
+            }
+        })
         .build()?;
     let result = runtime.block_on(run(&home, socket, clock, options.supervised, || ready(&places)));
     // A thread lost on a dead mount must not keep the process.

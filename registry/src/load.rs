@@ -5,7 +5,7 @@ use crate::tool::{Face, Tool};
 use crate::{Domain, Hints, KindName, Name};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Why what is linked is no registry.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,8 +44,8 @@ pub struct Advertised {
     description: String,
     tool: &'static Tool,
     face: &'static Face,
-    input: OnceLock<Map<String, Value>>,
-    output: OnceLock<Map<String, Value>>,
+    input: OnceLock<Arc<Map<String, Value>>>,
+    output: OnceLock<Arc<Map<String, Value>>>,
 }
 
 impl Advertised {
@@ -75,11 +75,18 @@ impl Advertised {
     }
     /// The schema of its input, made when first asked for.
     pub fn input_schema(&self) -> &Map<String, Value> {
-        self.input.get_or_init(self.face.input)
+        self.input.get_or_init(|| Arc::new((self.face.input)()))
     }
     /// The schema of its output, made when first asked for.
     pub fn output_schema(&self) -> &Map<String, Value> {
-        self.output.get_or_init(self.face.output)
+        self.output.get_or_init(|| Arc::new((self.face.output)()))
+    }
+    /// Both, input first, for whoever keeps them: they are big, and there is one of each.
+    pub fn shared_schemas(&self) -> [Arc<Map<String, Value>>; 2] {
+        [
+            Arc::clone(self.input.get_or_init(|| Arc::new((self.face.input)()))),
+            Arc::clone(self.output.get_or_init(|| Arc::new((self.face.output)()))),
+        ]
     }
     /// A valid input.
     pub fn example(&self) -> Map<String, Value> {

@@ -285,3 +285,57 @@ pub(crate) fn forget_set_aside(conn: &Connection, boot_ms: i64, boot_id: &str) -
     )
     .map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+    use portreeve_records::{ClaimMode, Id, Named, WorkspaceRoot};
+
+    #[test]
+    fn a_port_is_set_aside_for_its_time_and_under_its_boot() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path().join("store")).unwrap();
+        let name = |text| Named::parse(text).unwrap();
+        let claim = Claim {
+            id: Id::fresh(),
+            identity: ClaimIdentity::new(
+                name("shop"),
+                WorkspaceRoot::parse("/w").unwrap(),
+                name("web"),
+                Named::default_endpoint(),
+            ),
+            mode: ClaimMode::Sticky,
+            assigned_port: None,
+            preferred_port: None,
+            exact_port: None,
+            assignment_expires_at: None,
+            created_at: String::new(),
+            updated_at: String::new(),
+            last_used_at: String::new(),
+        };
+        let id = claim.id.to_string();
+        let written: Result<(), crate::store::WriteError<Failure>> = store.write(move |tx| {
+            rows::change(
+                tx,
+                "INSERT INTO claim (id, project, workspace_root, component, endpoint, mode, created_at, updated_at, \
+                 last_used_at) VALUES (?1, 'shop', '/w', 'web', 'default', 'sticky', '', '', '')",
+                [&id],
+            )?;
+            let sql = "INSERT INTO set_aside (claim_id, port, until_boot_ms, boot_id) VALUES (?1, 3000, 100, 'one')";
+            rows::change(tx, sql, [&id]).map(drop)
+        });
+        written.unwrap();
+        let at = |boot_ms, boot_id| -> Vec<u16> {
+            let found: Result<_, Failure> = store.read(|conn| set_aside(conn, &claim, boot_ms, boot_id));
+            found.unwrap().into_iter().collect()
+        };
+        assert_eq!(at(99, "one"), [3000]);
+        assert_eq!(at(100, "one"), [] as [u16; 0]);
+        assert_eq!(at(1, "two"), [] as [u16; 0]);
+        let forgotten: Result<(), crate::store::WriteError<Failure>> =
+            store.write(|tx| forget_set_aside(tx, 100, "one"));
+        forgotten.unwrap();
+        assert_eq!(at(99, "one"), [] as [u16; 0]);
+    }
+}

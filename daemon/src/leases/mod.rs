@@ -13,7 +13,7 @@ pub(crate) use expire::{Due, due, expire_due, expire_within, extend_after_gap, u
 pub(crate) use release::release;
 
 use crate::rows::{self, LeaseRow};
-use portreeve_records::Id;
+use portreeve_records::{Id, LeaseState};
 use portreeve_registry::{Failure, FailureClass, Secret};
 use rusqlite::Connection;
 
@@ -34,8 +34,11 @@ fn check_token(lease: &LeaseRow, token: &Secret) -> Result<(), Failure> {
     }
 }
 
-/// The lease is in another state than pending.
+/// The lease is in another state than pending. One whose time ran out says so, swept or not.
 fn not_pending(lease: &LeaseRow) -> Failure {
+    if lease.state == LeaseState::Expired {
+        return expired(lease);
+    }
     let state = lease.state.as_str();
     Failure::new(FailureClass::LeaseNotPending, format!("Lease {} is {state}.", lease.id))
         .next("acquire the lease again")

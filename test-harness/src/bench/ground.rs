@@ -9,9 +9,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A directory on a disk's file system, whatever `/tmp` is: in the target directory.
+///
+/// Ends the program if that lies in memory, where a commit costs nothing.
 pub(crate) fn disk() -> tempfile::TempDir {
+    // TMPFS_MAGIC and RAMFS_MAGIC (statfs(2)).
+    const MEMORY: [i128; 2] = [0x0102_1994, 0x8584_58f6];
     let exe = std::env::current_exe().expect("this program has a path");
-    tempfile::tempdir_in(exe.parent().expect("in a folder")).expect("a temp dir can be made")
+    let directory = tempfile::tempdir_in(exe.parent().expect("in a folder")).expect("a temp dir can be made");
+    let about = rustix::fs::statfs(directory.path()).expect("a file system can be asked");
+    assert!(
+        MEMORY.iter().all(|kind| i128::from(about.f_type) != *kind),
+        "{} is on a file system in memory: commits cost nothing there",
+        directory.path().display()
+    );
+    directory
+}
+
+/// The machine and how busy it is.
+pub(crate) fn machine() -> String {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let version = read("/proc/sys/kernel/osrelease");
+    let load: Vec<String> = read("/proc/loadavg").split_whitespace().take(3).map(str::to_owned).collect();
+    format!("{cores} cores, Linux {}, load {}", version.trim(), load.join(" "))
 }
 
 /// Fills a store with claims, so many of them with a port, and with events.

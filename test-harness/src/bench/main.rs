@@ -15,11 +15,12 @@ use figures::Table;
 fn main() {
     let only = std::env::args().nth(1);
     let mut table = Table::new();
+    println!("{}", ground::machine());
     for (name, scene) in scenes::ALL {
         if only.as_deref().is_none_or(|only| name.contains(only)) {
             println!("· {name}");
             scene(&mut table);
         }
     }
-    println!("\n{table}");
+    println!("\n{table}\n{}", ground::machine());
 }

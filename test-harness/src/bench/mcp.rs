@@ -18,7 +18,12 @@ pub(crate) struct Bridge {
 impl Bridge {
     /// Spawns one and says hello.
     pub(crate) fn start(socket: &Path) -> Bridge {
-        let mut process = Command::new(portreeve())
+        Bridge::start_of(&portreeve(), socket)
+    }
+
+    /// One of this very program file.
+    pub(crate) fn start_of(program: &Path, socket: &Path) -> Bridge {
+        let mut process = Command::new(program)
             .args(["mcp", "serve", "--socket"])
             .arg(socket)
             .stdin(Stdio::piped())

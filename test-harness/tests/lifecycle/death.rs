@@ -98,7 +98,7 @@ fn a_daemon_that_comes_back_watches_on() {
     let mut house = house();
     let mut served = house.served("web", json!({}));
     house.daemon.kill();
-    house.daemon = Daemon::start_in(&house.daemon.home().to_owned()).with_directory_of(&mut house.daemon);
+    house.daemon = Daemon::start_in(house.daemon.home()).with_directory_of(&mut house.daemon);
     assert_eq!(house.port(served.port())["run"]["id"], served.run["runId"]);
     assert_eq!(house.events("run.released"), Vec::<Value>::new());
     served.server.kill();
@@ -112,7 +112,7 @@ fn what_ended_while_the_daemon_was_down_is_recorded_before_the_first_answer() {
     let goes_on = house.served("api", json!({}));
     house.daemon.kill();
     server.kill();
-    house.daemon = Daemon::start_in(&house.daemon.home().to_owned()).with_directory_of(&mut house.daemon);
+    house.daemon = Daemon::start_in(house.daemon.home()).with_directory_of(&mut house.daemon);
     let events = house.events("run.released");
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!(

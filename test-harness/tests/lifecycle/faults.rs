@@ -99,7 +99,7 @@ fn fault_06_leases_do_not_follow_the_wall_clock() {
         assert_eq!(changed, Ok(1));
     }
     drop(conn);
-    house.daemon = Daemon::start_in(&house.daemon.home().to_owned()).with_directory_of(&mut house.daemon);
+    house.daemon = Daemon::start_in(house.daemon.home()).with_directory_of(&mut house.daemon);
     // Neither is cut, and neither is stretched.
     house.post(&of(&behind, "renew"), with(&behind, json!({})));
     for lease in [&ahead, &behind] {
@@ -151,7 +151,7 @@ fn fault_08_history_and_old_records_are_bounded() {
     let conn = rusqlite::Connection::open(path).expect("the store can be opened");
     conn.execute("UPDATE lease SET settled_at = '2001-01-01T00:00:00.000Z'", ()).expect("written");
     drop(conn);
-    house.daemon = Daemon::start_in(&house.daemon.home().to_owned()).with_directory_of(&mut house.daemon);
+    house.daemon = Daemon::start_in(house.daemon.home()).with_directory_of(&mut house.daemon);
     until("old leases are swept", || (count(&house, "lease") == 0).then_some(()));
 }
 

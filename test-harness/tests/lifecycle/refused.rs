@@ -146,8 +146,12 @@ fn a_root_above_the_daemon_or_above_the_caller() {
     // This very process started the server, and the daemon, and it is the caller: it may not be the root, for the
     // daemon is below it.
     let error = house.not_confirmed(&lease, std::process::id());
-    assert_eq!((&error["code"], &error["retryable"]), (&json!("conflict"), &json!(false)), "{error}");
-    assert!(error["message"].as_str().is_some_and(|text| text.contains("daemon")), "{error}");
+    if error["code"] == "unavailable" {
+        assert!(two_users(), "only another user's process can be hidden: {error}");
+    } else {
+        assert_eq!((&error["code"], &error["retryable"]), (&json!("conflict"), &json!(false)), "{error}");
+        assert!(error["message"].as_str().is_some_and(|text| text.contains("daemon")), "{error}");
+    }
     // The daemon itself doesn't listen, so it proves nothing.
     house.not_confirmed(&lease, house.daemon.process.id());
 }
@@ -238,9 +242,9 @@ fn credentials_and_states_that_do_not_fit() {
     assert_eq!((status, &error["code"]), (400, &json!("invalid_lease_token")));
     // Its time runs out by itself.
     house.event("lease.expired", &lease["leaseId"]);
-    assert_eq!(house.not_confirmed(&lease, server.pid())["code"], "lease_not_pending");
+    assert_eq!(house.not_confirmed(&lease, server.pid())["code"], "lease_expired");
     let (_, error) = house.refused("POST", &of(&lease, "renew"), Some(with(&lease, json!({}))));
-    assert_eq!(error["code"], "lease_not_pending");
+    assert_eq!(error["code"], "lease_expired");
     let lease = house.lease("api", json!({}));
     house.abandon(&lease, "client-cancelled");
     let server = Actor::serve(house.worktree.path(), port(&lease));

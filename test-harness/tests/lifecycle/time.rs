@@ -54,7 +54,7 @@ fn a_daemon_that_came_back_and_was_stopped_then_still_confirms_it() {
     let mut house = house_with(json!({"leaseTtlMilliseconds": 2500}));
     let lease = house.lease("web", json!({}));
     house.daemon.kill();
-    house.daemon = Daemon::start_in(&house.daemon.home().to_owned()).with_directory_of(&mut house.daemon);
+    house.daemon = Daemon::start_in(house.daemon.home()).with_directory_of(&mut house.daemon);
     // It has taken up its watch over the lease that it found.
     house.port(port(&lease));
     let server = Actor::serve(house.worktree.path(), port(&lease));
@@ -69,7 +69,7 @@ fn a_lease_survives_a_restart_for_the_rest_of_its_time() {
     let mut house = house();
     let lease = house.lease("web", json!({}));
     house.daemon.kill();
-    house.daemon = Daemon::start_in(&house.daemon.home().to_owned()).with_directory_of(&mut house.daemon);
+    house.daemon = Daemon::start_in(house.daemon.home()).with_directory_of(&mut house.daemon);
     // Nobody else gets its port, and its holder goes on.
     assert_ne!(house.lease("api", json!({}))["port"], lease["port"]);
     assert_eq!(house.port(port(&lease))["lease"]["expiresAt"], lease["expiresAt"]);
@@ -83,7 +83,7 @@ fn a_lease_that_ended_while_the_daemon_was_down_is_recorded_as_ended_at_start() 
     let lease = house.lease("web", json!({}));
     house.daemon.kill();
     until("the lease's time has passed", || (crate::support::age(&house, &lease) > 1000).then_some(()));
-    house.daemon = Daemon::start_in(&house.daemon.home().to_owned()).with_directory_of(&mut house.daemon);
+    house.daemon = Daemon::start_in(house.daemon.home()).with_directory_of(&mut house.daemon);
     assert_eq!(house.events("lease.expired").len(), 1);
     assert_eq!(house.lease("api", json!({}))["port"], lease["port"]);
 }

@@ -2,16 +2,35 @@
 
 use crate::support::{home, lives, terminate};
 use portreeve_client::places::{LONGEST_SOCKET, Places, Surroundings};
-use portreeve_test_harness::machine::{Daemon, as_user, ask, portreeve, raw, until, worktree};
+use portreeve_test_harness::machine::{
+    Daemon, as_user, ask, give, portreeve, raw, spawn, test_uid, until, worktree,
+};
 use serde_json::json;
 use std::io::Read as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// A process that is ended when dropped.
+struct Started(Child);
+
+impl Started {
+    /// How it ended, if it has.
+    fn status(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().expect("a child can be waited for")
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// Starts one, and leaves it to the caller whether it lives.
-fn start(home: &Path, socket: Option<&Path>) -> Child {
+fn start(home: &Path, socket: Option<&Path>) -> Started {
     let mut command = as_user(portreeve());
     command.args(["serve", "--home"]).arg(home);
     if let Some(socket) = socket {
@@ -22,16 +41,15 @@ fn start(home: &Path, socket: Option<&Path>) -> Child {
         .env_remove("PORTREEVE_SOCKET")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("portreeve starts")
+        .stderr(Stdio::piped());
+    Started(spawn(&mut command).expect("portreeve starts"))
 }
 
 /// How a daemon ended that could not be the one.
-fn ended(mut child: Child) -> Output {
-    let status = until("it ends", || child.try_wait().expect("a child can be waited for"));
+fn ended(mut child: Started) -> Output {
+    let status = until("it ends", || child.status());
     let mut stderr = Vec::new();
-    child.stderr.take().expect("piped").read_to_end(&mut stderr).expect("it has ended");
+    child.0.stderr.take().expect("piped").read_to_end(&mut stderr).expect("it has ended");
     Output { status, stdout: Vec::new(), stderr }
 }
 
@@ -68,16 +86,13 @@ fn of_16_started_at_once_on_a_stale_socket_one_lives() {
     let mut first = Daemon::start_in(&home);
     first.kill();
     assert!(first.socket().exists(), "a killed daemon leaves its socket");
-    let mut children: Vec<Child> = (0..16).map(|_| start(&home, None)).collect();
+    let mut children: Vec<Started> = (0..16).map(|_| start(&home, None)).collect();
     until("all but one have ended", || {
-        let alive = children
-            .iter_mut()
-            .filter_map(|c| c.try_wait().expect("a child can be waited for").is_none().then_some(()));
-        (alive.count() == 1).then_some(())
+        (children.iter_mut().filter_map(|child| child.status()).count() == 15).then_some(())
     });
     let mut left = Vec::new();
     for mut child in children {
-        if child.try_wait().expect("a child can be waited for").is_none() {
+        if child.status().is_none() {
             left.push(child);
             continue;
         }
@@ -86,14 +101,12 @@ fn of_16_started_at_once_on_a_stale_socket_one_lives() {
         assert_eq!(output.status.code(), Some(20), "{said}");
         assert!(said.contains("held by") || said.contains("served by"), "{said}");
     }
-    let mut survivor = left.pop().expect("one lives");
+    let survivor = left.pop().expect("one lives");
     let pid = until("it answers", || {
         raw(first.socket(), "GET", "/v1/health", None).ok()?;
         ask(first.socket(), "GET", "/v1/health", None).1["data"]["pid"].as_u64()
     });
-    assert_eq!(pid, u64::from(survivor.id()));
-    survivor.kill().expect("a child can be killed");
-    survivor.wait().expect("a killed child ends");
+    assert_eq!(pid, u64::from(survivor.0.id()));
 }
 
 #[test]
@@ -111,6 +124,7 @@ fn a_stale_socket_is_replaced_and_what_is_no_socket_is_not() {
     std::fs::remove_file(daemon.socket()).expect("it can be removed");
     // Somebody else listens there, and answers nothing.
     let stranger = UnixListener::bind(daemon.socket()).expect("it can be bound");
+    give(daemon.socket());
     let output = ended(start(&home, None));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(20), "{said}");
@@ -124,7 +138,8 @@ fn a_socket_path_that_is_too_long_works_on_both_sides() {
     let home = directory.path().join("d".repeat(60)).join("e".repeat(60)).join("home");
     assert!(home.as_os_str().len() + 16 > LONGEST_SOCKET);
     let mut child = start(&home, None);
-    let around = Surroundings { uid: rustix::process::geteuid().as_raw(), ..Surroundings::default() };
+    let uid = test_uid().unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    let around = Surroundings { uid, ..Surroundings::default() };
     let socket = Places::socket(Some(home.clone()), None, &around).expect("a home was given");
     assert!(socket.as_os_str().len() <= LONGEST_SOCKET);
     until("the daemon answers", || raw(&socket, "GET", "/v1/health", None).ok());
@@ -141,7 +156,7 @@ fn a_socket_path_that_is_too_long_works_on_both_sides() {
     let output = ended(start(&home, None));
     assert_eq!(output.status.code(), Some(20), "one daemon a home here too");
     assert_eq!(ask(&socket, "POST", "/v1/server/stop", Some(json!({}))).0, 200);
-    assert!(until("it ends", || child.try_wait().expect("a child can be waited for")).success());
+    assert!(until("it ends", || child.status()).success());
     assert!(!socket.exists());
 }
 

@@ -81,7 +81,7 @@ fn an_expired_lease_is_refused_for_what_it_is() {
         let (status, error) = daemon.refused("POST", &format!("/v1/leases/{id}/{verb}"), Some(body));
         let code = error["code"].as_str().unwrap_or_default();
         assert_eq!(status, 409, "{error}");
-        assert!(matches!(code, "lease_expired" | "lease_not_pending"), "{error}");
+        assert_eq!(code, "lease_expired", "{error}");
         assert!(error["message"].as_str().is_some_and(|m| m.contains("expired")), "{error}");
         assert_eq!(error["retryable"], false);
     }
