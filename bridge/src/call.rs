@@ -1,7 +1,7 @@
 //! One call, through the house. Reads from top to bottom:
 //!
 //! 1. a request id was made when the call was accepted, and the host's trace adopted ([`crate::server::Call`]);
-//! 2. the tool is looked up, its arguments go into its input type, unknown fields are refused;
+//! 2. the tool is looked up, its arguments go into its input type, unknown fields and wrong lengths are refused;
 //! 3. the kind's policy: page bounds, receipt-only execute, explicit target;
 //! 4. handles become credentials;
 //! 5. the daemon is asked, over a connection whose compatibility was checked, under the call's own deadline;
@@ -19,7 +19,7 @@ use crate::custody::Borrowed;
 use crate::house::Bridge;
 use crate::server::Call;
 use crate::size::{DEFAULT_PAGE, LARGEST_PAGE, bounded, rows_that_fit};
-use crate::{local, policy};
+use crate::{bounds, local, policy};
 
 /// A page that changes while it is fitted is fitted again, so often at most.
 const MOST_FITTINGS: usize = 4;
@@ -28,6 +28,7 @@ const MOST_FITTINGS: usize = 4;
 pub(crate) async fn answer(bridge: &Bridge, call: &Call) -> Result<Answer, Failure> {
     let tool = bridge.tools.find(&call.tool).ok_or_else(|| unknown_tool(&call.tool))?;
     policy::check(tool, call)?;
+    bounds::check(tool.input_schema(), &call.arguments)?;
     let args = Args::of_tool(call.arguments.clone());
     let Hints { read_only, .. } = tool.hints();
     let answered = match tool.face().behavior {
@@ -56,11 +57,14 @@ pub(crate) async fn answer(bridge: &Bridge, call: &Call) -> Result<Answer, Failu
         Behavior::Grant { purpose, prepare, finish } => {
             let purpose = purpose(&args)?;
             let secret = bridge.custody.secret_for(&purpose)?;
-            let request = prepare(args, secret)?;
+            let request = prepare(args.clone(), secret)?;
             match ask(bridge, call, &request).await {
                 Err(failure) => {
                     bridge.custody.not_granted(&purpose, &failure);
-                    return Err(failure);
+                    // What stands in the way may be this bridge's own, asked for by another name before.
+                    let Some(own) = bridge.custody.in_the_way(&failure) else { return Err(failure) };
+                    let reply = ask(bridge, call, &prepare(args, own)?).await?;
+                    finish(reply.clone(), &mut bridge.custody.receiving(&reply))?
                 }
                 Ok(reply) => {
                     let mut receiving = bridge.custody.receiving(&reply);

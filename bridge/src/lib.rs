@@ -12,6 +12,7 @@
 
 mod advertise;
 pub mod answer;
+mod bounds;
 mod call;
 mod clock;
 mod custody;

@@ -212,7 +212,12 @@ impl<H: House> ServerHandler for Server<H> {
     ) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, params, .. } = request;
         if !METHODS.contains(&method.as_str()) {
-            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None));
+            let shown: String = method.chars().take(80).collect();
+            return Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                format!("unknown method {shown:?}"),
+                None,
+            ));
         }
         let refusal = Refusal::MalformedParams { method };
         self.house.refused(&refusal);

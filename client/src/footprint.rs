@@ -5,7 +5,8 @@
 //! daemon for days, so both give that back; what is used again comes back by itself.
 //! Linux with glibc; elsewhere this does nothing.
 
-/// Gives back to the system what only starting needed: freed heap, and mapped pages of the program's code.
+/// Gives back to the system what only starting needed: freed heap, and mapped pages of the program's code and
+/// constants.
 ///
 /// Costs some ten microseconds, and about as much again when code is touched the next time.
 /// Code stays in the page cache; whatever a debugger wrote into it (a breakpoint) is lost.
@@ -26,27 +27,34 @@ mod glibc {
         }
         let own = std::env::current_exe().ok();
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        for (start, length) in maps.lines().filter_map(|line| code_of(line, own.as_deref()?)) {
+        for (start, length) in maps.lines().filter_map(|line| fixed(line, own.as_deref()?)) {
             #[expect(
                 unsafe_code,
                 reason = "madvise(2) of a mapping that is our code, which nobody writes to"
             )]
-            // SAFETY: the mapping is private, of a file, and neither written nor writable, so each page of it is
-            // the file's and is mapped again as it was when it is touched (madvise(2), MADV_DONTNEED).
+            // SAFETY: the mapping is private, of a file, and was never writable, so each page of it is the file's
+            // and is mapped again as it was when it is touched (madvise(2), MADV_DONTNEED).
             unsafe {
                 libc::madvise(std::ptr::with_exposed_provenance_mut(start), length, libc::MADV_DONTNEED);
             }
         }
     }
 
-    /// Start and length of a mapping, if it is of code of this program (proc_pid_maps(5)).
-    fn code_of(line: &str, own: &Path) -> Option<(usize, usize)> {
+    /// Start and length of a mapping of this program's code or constants (proc_pid_maps(5)).
+    ///
+    /// Constants are what is read-only at the file's beginning. What else is read-only was writable until the
+    /// loader had filled it in, and must stay.
+    fn fixed(line: &str, own: &Path) -> Option<(usize, usize)> {
         let mut fields = line.splitn(6, ' ');
         let (start, end) = fields.next()?.split_once('-')?;
-        let code = fields.next()? == "r-xp";
-        let path = Path::new(fields.nth(3)?.trim_start());
+        let fixed = match (fields.next()?, fields.next()?) {
+            ("r-xp", _) => true,
+            ("r--p", offset) => offset == "00000000",
+            _ => false,
+        };
+        let path = Path::new(fields.nth(2)?.trim_start());
         let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
-        (code && path == own).then(|| (start, end.saturating_sub(start)))
+        (fixed && path == own).then(|| (start, end.saturating_sub(start)))
     }
 
     #[cfg(test)]
@@ -54,11 +62,13 @@ mod glibc {
         use super::*;
 
         #[test]
-        fn only_code_of_this_program_is_given_back() {
+        fn only_what_was_never_written_is_given_back() {
             let own = Path::new("/usr/bin/portreeve");
             let line =
                 "55d0c0e00000-55d0c0e56000 r-xp 00200000 08:01 42                         /usr/bin/portreeve";
-            assert_eq!(code_of(line, own), Some((0x55d0_c0e0_0000, 0x56000)));
+            assert_eq!(fixed(line, own), Some((0x55d0_c0e0_0000, 0x56000)));
+            let constants = line.replace("r-xp 00200000", "r--p 00000000");
+            assert_eq!(fixed(&constants, own), Some((0x55d0_c0e0_0000, 0x56000)));
             for other in [
                 line.replace("r-xp", "r--p"),
                 line.replace("r-xp", "rwxp"),
@@ -67,7 +77,7 @@ mod glibc {
                 "7f0000000000-7f0000001000 rw-p 00000000 00:00 0".to_owned(),
                 String::new(),
             ] {
-                assert_eq!(code_of(&other, own), None, "{other}");
+                assert_eq!(fixed(&other, own), None, "{other}");
             }
         }
 

@@ -8,8 +8,11 @@ use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 
 const VERSION: u8 = 1;
-/// The longest cursor that is looked at, in bytes; keys hold names and a path.
-const LONGEST: usize = 8192;
+/// The longest cursor that is looked at, in bytes.
+///
+/// A key can hold three names of 128 characters and a path of 4096 bytes, each of them six bytes in JSON, and
+/// base64 makes four bytes of three.
+const LONGEST: usize = 48 * 1024;
 
 /// Why a cursor can't be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -65,8 +68,16 @@ mod tests {
         assert_eq!(key_of::<(String, u8)>("/v1/claims {}", &cursor), Ok(("shop".into(), 7)));
         assert_eq!(key_of::<(String, u8)>("/v1/ports {}", &cursor), Err(CursorError::Foreign));
         assert_eq!(key_of::<u64>("/v1/claims {}", &cursor), Err(CursorError::Garbled));
-        for garbage in ["!!!", "", "e30", "bnVsbA", &"A".repeat(9000)] {
+        for garbage in ["!!!", "", "e30", "bnVsbA", &"A".repeat(LONGEST + 1)] {
             assert_eq!(key_of::<u64>("/v1/claims {}", garbage), Err(CursorError::Garbled));
         }
+    }
+
+    #[test]
+    fn the_cursor_of_the_longest_key_is_taken_back() {
+        let name = "\u{1f600}".repeat(128);
+        let key = (name.clone(), "\u{1}".repeat(4096), name.clone(), name);
+        let cursor = cursor_for("/v1/claims {}", &key);
+        assert_eq!(key_of("/v1/claims {}", &cursor), Ok(key), "{} bytes", cursor.len());
     }
 }

@@ -3,5 +3,6 @@
 //!
 //! The programs under test are the real ones: `portreeve` as built beside the tests.
 
+pub mod host;
 pub mod machine;
 pub mod rules;

@@ -31,6 +31,8 @@ const MEMBER: (&str, &str) = (r#""test-harness/sample-domain""#, r#""domains/sam
 const HANDLER: (&str, &str) = ("test-harness/sample-domain/handler.rs", "daemon/src/sample.rs");
 /// What the copy's binary is called, so that it doesn't lie where this build's does.
 const EXE: &str = "portreeve-with-sample";
+/// What the copy's version is, so that cargo doesn't take its crates for this build's of the same name and place.
+const VERSION: (&str, &str) = ("\nversion = \"0.1.0\"\n", "\nversion = \"0.1.0+with-sample\"\n");
 
 fn guide() -> String {
     fs::read_to_string(workspace().join("docs/adding-a-tool.md")).expect("the guide is there")
@@ -178,7 +180,8 @@ fn changed(file: &Path, content: Vec<u8>) -> Vec<u8> {
     }
     if file == Path::new("Cargo.toml") {
         assert_eq!(text.matches(MEMBER.0).count(), 1, "the sample is a member of the workspace");
-        text = text.replace(MEMBER.0, MEMBER.1);
+        assert_eq!(text.matches(VERSION.0).count(), 1, "the workspace has one version");
+        text = text.replace(MEMBER.0, MEMBER.1).replace(VERSION.0, VERSION.1);
     }
     if renamed {
         text.push_str(&format!("\n[[bin]]\nname = \"{EXE}\"\npath = \"src/main.rs\"\n"));

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use portreeve_registry::{
-    Answer, Credential, CredentialHandle, Deposit, Failure, Held, Outcome, Secret, Spent,
+    Answer, Credential, CredentialHandle, Deposit, Failure, FailureClass, Held, Outcome, Secret, Spent,
 };
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, OwnedMutexGuard};
@@ -73,6 +73,13 @@ impl Custody {
         if matches!(failure.outcome, Outcome::NotStarted | Outcome::NotApplied) {
             self.vault().purposes.refused(purpose);
         }
+    }
+
+    /// The secret of the lease that a grant was refused for, if it is this bridge's own: a worktree has one
+    /// identity and many names.
+    pub(crate) fn in_the_way(&self, failure: &Failure) -> Option<Secret> {
+        let lease = failure.details.get("leaseId").and_then(Value::as_str)?;
+        (failure.class == FailureClass::Conflict).then(|| self.vault().secret_of(lease))?
     }
 
     /// Borrows the credential of `handle` for one request of `tool`, waiting for its turn.

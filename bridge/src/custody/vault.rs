@@ -7,7 +7,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use portreeve_registry::{Answer, Credential, CredentialHandle, Failure, FailureClass, Held};
+use portreeve_registry::{
+    Answer, Credential, CredentialHandle, CredentialKind, Failure, FailureClass, Held, Secret,
+};
 use serde_json::{Map, Value};
 
 use super::became::{Became, Trouble, is_gone, unknown};
@@ -93,6 +95,13 @@ impl Vault {
         let ends_ms = entry.ends_ms;
         self.places.insert(handle.clone(), Place::Held(Box::new(entry)));
         (handle, ends_ms)
+    }
+
+    /// The secret of a lease that is held.
+    pub(super) fn secret_of(&self, lease: &str) -> Option<Secret> {
+        let held = self.entries().map(|(_, entry)| &entry.credential);
+        let mut leases = held.filter(|credential| credential.kind == CredentialKind::Lease);
+        leases.find(|credential| credential.subject == lease).map(|credential| credential.secret.clone())
     }
 
     /// Lends a credential for one request of `tool`, which belongs to `domain`.

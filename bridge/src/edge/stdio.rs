@@ -21,6 +21,14 @@ use super::watched::watched;
 /// How much is read at once: the size of a pipe on Linux.
 const CHUNK: usize = 64 * 1024;
 
+/// How an answer is sent over a socket: a host that is gone is an error, never SIGPIPE.
+#[cfg(not(target_vendor = "apple"))]
+const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+
+/// Apple's send(2) has no such flag. Rust's runtime ignores SIGPIPE in every program that doesn't say otherwise.
+#[cfg(target_vendor = "apple")]
+const SEND: SendFlags = SendFlags::DONTWAIT;
+
 /// Both directions of the protocol.
 #[derive(Debug)]
 pub struct Stdio {
@@ -173,8 +181,7 @@ impl Output {
                     fd.async_io(Interest::WRITABLE, |fd| Ok(rustix::io::write(fd, left)?)).await?
                 }
                 Stream::Socket(fd) => {
-                    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                    fd.async_io(Interest::WRITABLE, |fd| Ok(rustix::net::send(fd, left, flags)?)).await?
+                    fd.async_io(Interest::WRITABLE, |fd| Ok(rustix::net::send(fd, left, SEND)?)).await?
                 }
                 Stream::Blocking(_) => unreachable!("written above"),
             };

@@ -43,9 +43,12 @@ fn state(bridge: &Bridge) -> BridgeState {
 
 fn reached(compatibility: &Compatibility) -> (DaemonState, Next) {
     let health = &compatibility.health;
-    let fault = compatibility.check("").err().or_else(|| {
-        compatibility.missing.first().and_then(|capability| compatibility.check(capability).err())
-    });
+    let damaged = || {
+        let store = health.store.as_ref()?;
+        Some(Failure::new(FailureClass::StoreCorrupt, format!("the daemon's store is out of order: {store}")))
+    };
+    let missing = || compatibility.missing.first().and_then(|name| compatibility.check(name).err());
+    let fault = compatibility.check("").err().or_else(damaged).or_else(missing);
     let state = DaemonState {
         reachable: true,
         compatible: compatibility.speaks(),

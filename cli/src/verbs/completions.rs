@@ -2,7 +2,7 @@
 
 use crate::args::Cli;
 use crate::report::Report;
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 use portreeve_registry::Failure;
 
@@ -22,7 +22,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "portreeve", &mut script);
+    clap_complete::generate(args.shell, &mut shown(), "portreeve", &mut script);
     let script = String::from_utf8_lossy(&script).trim_end().to_owned();
     Ok(Report::done(&script, script.clone()))
+}
+
+/// The command line without what its help hides: not every generator leaves that out by itself.
+fn shown() -> Command {
+    let whole = Cli::command();
+    let verbs = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
+    Command::new("portreeve").version("0").args(whole.get_arguments().cloned()).subcommands(verbs)
 }

@@ -61,6 +61,8 @@ struct Brought {
 struct Standing {
     claim: Option<Claim>,
     lease: Option<LeaseRow>,
+    /// A lease is pending still, though its time is over.
+    lapsed: bool,
     run: Option<RunRow>,
     set_aside: HashSet<u16>,
 }
@@ -77,13 +79,18 @@ fn standing(daemon: &Daemon, conn: &Connection, identity: &ClaimIdentity) -> Res
         ],
     )?;
     let Some(found) = &claim else {
-        return Ok(Standing { claim, lease: None, run: None, set_aside: HashSet::new() });
+        return Ok(Standing { claim, lease: None, lapsed: false, run: None, set_aside: HashSet::new() });
     };
     let id = found.id.to_string();
     let clock = daemon.clock();
+    let pending = rows::find_lease(conn, "claim_id = ?1 AND state = 'pending'", [&id])?;
+    let (lapsed, lease) = match pending {
+        Some(lease) if lease.expired(clock.boot_ms(), clock.boot_id()) => (true, None),
+        pending => (false, pending),
+    };
     Ok(Standing {
-        lease: rows::find_lease(conn, "claim_id = ?1 AND state = 'pending'", [&id])?
-            .filter(|lease| !lease.expired(clock.boot_ms(), clock.boot_id())),
+        lease,
+        lapsed,
         run: rows::find_run(conn, "claim_id = ?1 AND state = 'confirmed'", [&id])?,
         set_aside: candidates::set_aside(conn, found, clock.boot_ms(), clock.boot_id())?,
         claim,
@@ -118,6 +125,10 @@ fn attempt(
     }
     if let Some(lease) = &standing.lease {
         return pending(lease, allocation, brought).map(Some);
+    }
+    if standing.lapsed {
+        // Until that is written, the pool takes the claim's own port for somebody's.
+        super::expire_due(daemon)?;
     }
     let exact = allocation.exact_port.or_else(|| {
         let claim = standing.claim.as_ref()?;
@@ -288,7 +299,10 @@ fn pending(lease: &LeaseRow, allocation: &Allocation, brought: &Brought) -> Resu
             lease.port, lease.expires_at
         ));
     if brought.said {
-        failure = failure.detail("expiresAt", lease.expires_at.as_str()).detail("port", lease.port.get());
+        failure = failure
+            .detail("leaseId", lease.id.to_string())
+            .detail("expiresAt", lease.expires_at.as_str())
+            .detail("port", lease.port.get());
     }
     Err(failure)
 }

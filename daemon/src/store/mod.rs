@@ -139,6 +139,12 @@ impl Store {
     }
 }
 
+/// The version of SQLite that is linked in.
+#[must_use]
+pub fn engine_version() -> &'static str {
+    rusqlite::version()
+}
+
 /// The path with something after its file name: SQLite names its side files so.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);

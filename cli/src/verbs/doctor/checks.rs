@@ -117,7 +117,7 @@ pub(super) async fn daemon(session: &Session) -> Check {
 
 pub(super) fn store(places: &Places) -> Check {
     let path = places.home.join(store::FILE_NAME);
-    let engine = rusqlite::version();
+    let engine = store::engine_version();
     let facts =
         json!({"path": path.to_string_lossy(), "sqlite": engine, "newestSchema": store::NEWEST_SCHEMA});
     if !path.exists() {
