@@ -6,6 +6,7 @@
 //! No command decides anything about ports.
 
 mod args;
+mod consent;
 mod exit;
 mod logging;
 mod report;

@@ -5,6 +5,7 @@ use crate::fault;
 use crate::leases;
 use crate::log::Log;
 use crate::pool::Pool;
+use crate::receipts::InFlight;
 use crate::router::Router;
 use crate::rows;
 use crate::settings;
@@ -35,6 +36,8 @@ pub(crate) struct Daemon {
     evidence: Box<dyn Source>,
     pool: Pool,
     settings: RwLock<Arc<Settings>>,
+    /// The receipts that are being executed.
+    pub(crate) in_flight: InFlight,
     watch: Watch,
     pub(crate) log: Log,
     pub(crate) router: Router,
@@ -71,6 +74,7 @@ impl Daemon {
             evidence,
             pool: Pool::new(),
             settings: RwLock::new(Arc::new(Settings::default())),
+            in_flight: InFlight::default(),
             watch: Watch::new(tokio::runtime::Handle::current()),
             log,
             router: Router::new(),
@@ -105,6 +109,12 @@ impl Daemon {
 
     pub(crate) fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on these settings hold: what was set up by the former ones follows.
+    pub(crate) fn put_in_force(&self, settings: Arc<Settings>) {
+        self.log.bound(settings.diagnostic_log_maximum_bytes, settings.diagnostic_log_files);
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
     /// Why the store can't be served from, if it can't.
@@ -169,7 +179,7 @@ impl Daemon {
             return Ok(());
         }
         let settings = self.read(settings::load)?;
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        self.put_in_force(Arc::new(settings));
         // What ended while nobody ran is recorded before the first question. That it can't be (a full disk) is no
         // reason not to serve: whoever reads judges by the clock, and the keeper tries again.
         if let Err(failure) = leases::expire_due(self) {

@@ -69,7 +69,7 @@ pub(crate) fn answer_list<L: Listing>(
     if request.paged() { written(&page) } else { written(page.items()) }
 }
 
-fn written<T: serde::Serialize + ?Sized>(reply: &T) -> Result<Value, Failure> {
+pub(crate) fn written<T: serde::Serialize + ?Sized>(reply: &T) -> Result<Value, Failure> {
     serde_json::to_value(reply)
         .map_err(|e| Failure::new(FailureClass::DaemonInternal, format!("the reply can't be written: {e}")))
 }

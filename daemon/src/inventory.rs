@@ -125,7 +125,7 @@ fn look_behind(source: &dyn Source, mut entry: InventoryEntry, deadline: &Deadli
 }
 
 /// Judges one port from what the store and the kernel say.
-fn judge(
+pub(crate) fn judge(
     daemon: &Daemon,
     port: PortNumber,
     recorded: Recorded,

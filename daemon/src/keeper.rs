@@ -107,11 +107,9 @@ fn sweep(daemon: &Arc<Daemon>) -> Result<(), Failure> {
         for (sql, before) in [
             ("DELETE FROM lease WHERE settled_at < ?1", &leases),
             ("DELETE FROM run WHERE released_at < ?1", &runs),
-            ("DELETE FROM receipt WHERE settled_at < ?1", &runs),
-            ("DELETE FROM receipt WHERE state = 'previewed' AND expires_at < ?1", &leases),
         ] {
             crate::rows::change(tx, sql, [before])?;
         }
-        Ok(())
+        crate::receipts::sweep(tx, &runs, &leases)
     })
 }

@@ -10,6 +10,7 @@
 //! | `router`, `handler`, `wire`, `server`, `unread` | HTTP, and the slice of handlers |
 //! | `inventory`, `ownership` | the one resolver of what a port is |
 //! | `pool`, `leases`, `keeper`, `watch` | handing out, expiry, the death of runs |
+//! | `receipts`, `changes`, `reclaim` | what is consequential: previewed, bound to evidence, done once |
 //! | `claims`, `settings`, `history`, `log`, `health` | one service each |
 //!
 //! **Invariant:** nothing here listens on TCP.
@@ -17,6 +18,7 @@
 //! and is answered after its commit.
 //! **Invariant:** facts about listeners and processes are read for the question at hand and stored by nobody.
 
+mod changes;
 mod claims;
 pub mod clock;
 mod daemon;
@@ -31,6 +33,8 @@ mod leases;
 mod log;
 mod ownership;
 mod pool;
+mod receipts;
+mod reclaim;
 mod router;
 mod rows;
 mod serve;

@@ -129,8 +129,6 @@ async fn run(
             return Err(ServeError::Prepare(failure));
         }
     }
-    let settings = daemon.settings();
-    daemon.log.bound(settings.diagnostic_log_maximum_bytes, settings.diagnostic_log_files);
     daemon.log.write("info", "server", "PortReeve server started.", Map::new());
     daemon.log.write("info", "docker", "Container evidence is not available in this version.", Map::new());
     stop_on_signals(&daemon)?;

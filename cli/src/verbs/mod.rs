@@ -76,6 +76,12 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
             ports::Verb::Inspect(args) => {
                 asked("ports inspect", &global, async |s| ports::inspect::run(args, s).await)
             }
+            ports::Verb::Reclaim(args) => {
+                asked("ports reclaim", &global, async |s| ports::reclaim::run(args, s, json).await)
+            }
+            ports::Verb::UnsafeEvict(args) => {
+                asked("ports unsafe-evict", &global, async |s| ports::unsafe_evict::run(args, s, json).await)
+            }
         },
         Verb::Claims(verb) => match verb {
             claims::Verb::List(args) => {
@@ -83,6 +89,15 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
             }
             claims::Verb::Show(args) => {
                 asked("claims show", &global, async |s| claims::show::run(args, s).await)
+            }
+            claims::Verb::Reassign(args) => {
+                asked("claims reassign", &global, async |s| claims::reassign::run(args, s, json).await)
+            }
+            claims::Verb::Delete(args) => {
+                asked("claims delete", &global, async |s| claims::delete::run(args, s, json).await)
+            }
+            claims::Verb::Prune(args) => {
+                asked("claims prune", &global, async |s| claims::prune::run(args, s, json).await)
             }
         },
         Verb::Lease(verb) => match verb {
@@ -102,9 +117,14 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Verb::Run(run::Verb::Release(args)) => {
             asked("run release", &global, async |s| run::release::run(args, s).await)
         }
-        Verb::Config(config::Verb::Get(args)) => {
-            asked("config get", &global, async |s| config::get::run(args, s).await)
-        }
+        Verb::Config(verb) => match verb {
+            config::Verb::Get(args) => {
+                asked("config get", &global, async |s| config::get::run(args, s).await)
+            }
+            config::Verb::Set(args) => {
+                asked("config set", &global, async |s| config::set::run(args, s, json).await)
+            }
+        },
         Verb::History(args) => asked("history", &global, async |s| history::run(args, s).await),
         Verb::Logs(args) => asked("logs", &global, async |s| logs::run(args, s).await),
     }

@@ -12,7 +12,7 @@ use crate::store::Tx;
 use crate::workspace;
 use portreeve_evidence::is_bad_port;
 use portreeve_leases::{
-    AcquireLease, AcquireRequest, Acquired, Allocation, InsteadOf, LeaseStanding, ReplacementPolicy, WhyNot,
+    AcquireLease, AcquireRequest, Acquired, Allocation, InsteadOf, LeaseStanding, WhyNot,
 };
 use portreeve_records::{Claim, ClaimIdentity, Id, PortNumber};
 use portreeve_registry::{Failure, FailureClass, Secret};
@@ -31,14 +31,6 @@ fn acquire(asked: &Asked<'_>, request: AcquireRequest) -> Result<Acquired, Failu
     if allocation.preferred_port.is_some() && allocation.exact_port.is_some() {
         let message = "expected preferredPort or exactPort, not both";
         return Err(invalid(&["allocation", "exactPort"], "custom", message));
-    }
-    if allocation.replacement_policy != ReplacementPolicy::Never {
-        return Err(invalid(
-            &["allocation", "replacementPolicy"],
-            "invalid_value",
-            "expected never: ending a process to get its port needs a preview and its receipt, which this \
-             version doesn't offer yet",
-        ));
     }
     let root = workspace::real_path(&identity.workspace_root, &["claim", "workspaceRoot"])?;
     let identity = ClaimIdentity { workspace_root: root, ..identity };
@@ -121,7 +113,13 @@ fn attempt(
     if let Some(run) = &standing.run {
         match ownership::life(run, daemon.clock().boot_id(), daemon.evidence()) {
             Life::Over => over = Some(run.view.id),
-            Life::Alive => return running(daemon, run, brought).map(Some),
+            Life::Alive => match super::replace::policy(allocation.replacement_policy) {
+                None => return running(daemon, run, brought).map(Some),
+                Some(policy) => {
+                    super::replace::replace(asked, run, policy)?;
+                    return Ok(None);
+                }
+            },
             Life::Unknown(unknown) => return Err(of_evidence(&unknown)),
         }
     }

@@ -46,7 +46,7 @@ const UNUSED: &str = "mode = 'ephemeral' AND assigned_port IS NOT NULL \
      AND NOT EXISTS (SELECT 1 FROM run WHERE run.claim_id = claim.id AND run.state = 'confirmed')";
 
 /// The use of a claim has ended: an ephemeral one keeps its port for its time from now on.
-pub(super) fn used_until_now(
+pub(crate) fn used_until_now(
     daemon: &Arc<Daemon>,
     tx: &Tx<'_>,
     now: &Moment,
@@ -68,7 +68,7 @@ pub(super) fn used_until_now(
 }
 
 /// Expires every pending lease whose time is over, within a transaction.
-pub(super) fn expire_within(daemon: &Arc<Daemon>, tx: &Tx<'_>, now: &Moment) -> Result<(), Failure> {
+pub(crate) fn expire_within(daemon: &Arc<Daemon>, tx: &Tx<'_>, now: &Moment) -> Result<(), Failure> {
     let boot_id = daemon.clock().boot_id();
     let sql = format!(
         "SELECT {} FROM lease WHERE state = 'pending' AND (boot_id <> ?1 OR expires_boot_ms <= ?2)",

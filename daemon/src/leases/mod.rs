@@ -7,8 +7,9 @@ mod confirm;
 mod expire;
 mod release;
 mod renew;
+mod replace;
 
-pub(crate) use expire::{Due, due, expire_due, extend_after_gap};
+pub(crate) use expire::{Due, due, expire_due, expire_within, extend_after_gap, used_until_now};
 pub(crate) use release::release;
 
 use crate::rows::{self, LeaseRow};

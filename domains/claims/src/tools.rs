@@ -1,5 +1,9 @@
 //! The tools of this domain.
 
+pub(crate) mod delete;
+pub(crate) mod prune;
+pub(crate) mod reassign;
+
 use crate::{ClaimFilter, ClaimRef, GetClaim, ListClaims};
 use portreeve_records::{Claim, ClaimMode, Id, Named, PortNumber, WorkspaceRoot};
 use portreeve_registry::{Collection, Example, Page, Read, tool};
@@ -15,8 +19,7 @@ impl Read for ClaimsGet {
     type Input = ClaimRef;
     type Output = Claim;
     fn example() -> Example<ClaimRef> {
-        let claim_id = Id::parse("0198c0de-0000-7000-8000-000000000000").expect("a UUID");
-        Example::of(ClaimRef { claim_id })
+        Example::of(ClaimRef { claim_id: example_id() })
     }
     fn request(input: ClaimRef) -> ClaimRef {
         input
@@ -85,15 +88,7 @@ impl Collection for ClaimsList {
         }
     }
     fn item(claim: Claim) -> ClaimItem {
-        ClaimItem {
-            claim_id: claim.id,
-            project: claim.identity.project,
-            workspace_root: claim.identity.workspace_root,
-            component: claim.identity.component,
-            endpoint: claim.identity.endpoint,
-            mode: claim.mode,
-            assigned_port: claim.assigned_port,
-        }
+        item(claim)
     }
     fn summary(page: &Page<ClaimItem>) -> String {
         match page.items().len() {
@@ -102,4 +97,22 @@ impl Collection for ClaimsList {
             n => format!("{n} claims."),
         }
     }
+}
+
+/// A claim, lean.
+fn item(claim: Claim) -> ClaimItem {
+    ClaimItem {
+        claim_id: claim.id,
+        project: claim.identity.project,
+        workspace_root: claim.identity.workspace_root,
+        component: claim.identity.component,
+        endpoint: claim.identity.endpoint,
+        mode: claim.mode,
+        assigned_port: claim.assigned_port,
+    }
+}
+
+/// An id for examples.
+fn example_id() -> Id {
+    Id::parse("0198c0de-0000-7000-8000-000000000000").expect("a UUID")
 }

@@ -5,11 +5,17 @@
 #![warn(missing_docs)]
 
 mod operations;
+mod reclaim;
 mod tools;
 
-pub use operations::{
-    EvictPort, EvictRequest, GetPort, ListPorts, PortFilter, PortRef, ReclaimPolicy, ReclaimPort,
-    ReclaimRequest, Reclamation,
+pub use operations::{GetPort, ListPorts, PortFilter, PortRef};
+pub use reclaim::{
+    EvictPort, EvictRequest, ExpectedProcess, LauncherAction, ReclaimAction, ReclaimActionRequest,
+    ReclaimKind, ReclaimObserved, ReclaimOutcome, ReclaimPolicy, ReclaimPort, ReclaimProposal,
+    ReclaimRequest, Reclamation, SentSignal, SignalName,
+};
+pub use tools::reclaim::{
+    PortsReclaim, ReclaimDone, ReclaimInput, ReclaimPolicyInput, ReclaimShown, TargetItem,
 };
 pub use tools::{PortItem, PortsGet, PortsList, PortsListFilter};
 

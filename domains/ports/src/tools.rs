@@ -1,5 +1,7 @@
 //! The tools of this domain.
 
+pub(crate) mod reclaim;
+
 use crate::{GetPort, ListPorts, PortFilter, PortRef};
 use portreeve_records::{
     Classification, EvidenceNote, Id, InventoryEntry, Named, Pid, PortNumber, WorkspaceRoot,
@@ -145,7 +147,7 @@ fn owner(entry: &InventoryEntry) -> Option<String> {
     Some(line)
 }
 
-fn one(pid: Pid, command: Option<&str>) -> String {
+pub(crate) fn one(pid: Pid, command: Option<&str>) -> String {
     let command: String = command
         .unwrap_or_default()
         .chars()

@@ -7,9 +7,15 @@
 mod operations;
 mod record;
 mod tools;
+mod update;
 
-pub use operations::{GetSettings, Nothing, UpdateSettings, UpdateSettingsRequest};
+pub use operations::{GetSettings, Nothing};
 pub use record::{PortRange, Settings};
 pub use tools::SettingsGet;
+pub use tools::update::{SettingsUpdate, UpdateDone, UpdateSettingsInput, UpdateShown, changes};
+pub use update::{
+    AffectedClaim, AffectedLease, Impact, SettingsUpdates, UpdateAction, UpdateObserved, UpdateProposal,
+    UpdateSettings, UpdateSettingsRequest, Updated,
+};
 
 portreeve_registry::domain!("settings");

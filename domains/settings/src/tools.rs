@@ -1,5 +1,7 @@
 //! The tools of this domain.
 
+pub(crate) mod update;
+
 use crate::{GetSettings, Nothing, Settings};
 use portreeve_registry::{Example, Read, tool};
 

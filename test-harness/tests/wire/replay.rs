@@ -8,7 +8,7 @@
 use crate::shape::{differences, fits, shape};
 use crate::support::{check_envelope, keys};
 use crate::world::{Exchange, World};
-use portreeve_test_harness::machine::{self, Daemon, ask, worktree};
+use portreeve_test_harness::machine::{Daemon, ask};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -131,21 +131,4 @@ fn what_is_not_served_yet_answers_404_and_is_not_announced() {
         assert_eq!(reply["error"]["failure"]["class"], "daemon.unknown_operation", "{reply}");
         assert_eq!(keys(&reply["error"]["details"]), Vec::<&str>::new(), "{reply}");
     }
-}
-
-#[test]
-fn settings_are_not_changed_in_one_step_yet_and_acquire_replaces_nobody() {
-    let daemon = Daemon::start();
-    let (status, error) =
-        daemon.refused("POST", "/v1/config", Some(json!({"updates": {"leaseTtlMilliseconds": 16000}})));
-    assert_eq!((status, error["failure"]["class"].as_str()), (404, Some("daemon.unknown_operation")));
-    let workspace = worktree();
-    for policy in ["graceful", "force-after-grace"] {
-        let body = machine::acquire(workspace.path(), "web", json!({"replacementPolicy": policy}));
-        let (status, error) = daemon.refused("POST", "/v1/leases/acquire", Some(body));
-        assert_eq!((status, error["code"].as_str()), (400, Some("invalid_input")));
-        assert_eq!(error["details"]["issues"][0]["path"], json!(["allocation", "replacementPolicy"]));
-        assert!(error["message"].as_str().is_some_and(|m| m.contains("expected never")), "{error}");
-    }
-    assert_eq!(daemon.get("/v1/claims"), json!([]));
 }
