@@ -177,7 +177,7 @@ mod tests {
         let registry = portreeve_domains::load().expect("a registry");
         let (one, other) = (operation("/v1/sky"), operation("/v1/rain"));
         let declared = [&one, &other];
-        let (both, half) = (declared.map(|o| place(o)).into(), BTreeSet::from([place(&one)]));
+        let (both, half) = (declared.map(place).into(), BTreeSet::from([place(&one)]));
         let (said, unsaid) = (["weather-v1".to_owned()], []);
         let faults = |served: &BTreeSet<Place>, said: &[String]| judge(&registry, &declared, served, said);
         assert_eq!(faults(&both, &said), [""; 0]);
