@@ -4,16 +4,18 @@
 //! very bridge advertises, a failure is complete in its text and in its record.
 //! No answer may come twice, and nothing but JSON-RPC may be on stdout.
 
+mod streams;
 pub mod told;
 
+use self::streams::{keep, messages};
 use crate::machine::{PATIENCE, as_user, portreeve, spawn};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a host begins.
@@ -331,38 +333,4 @@ impl Drop for Host {
         drop(self.process.kill());
         drop(self.process.wait());
     }
-}
-
-/// The messages on a stream, which holds nothing else.
-fn messages(stream: ChildStdout, printed: Arc<Mutex<Vec<u8>>>) -> Receiver<Value> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let mut stream = BufReader::new(stream);
-        loop {
-            let mut line = Vec::new();
-            if stream.read_until(b'\n', &mut line).is_err() || line.is_empty() {
-                return;
-            }
-            printed.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&line);
-            let stray = || panic!("a stray line on stdout: {:?}", String::from_utf8_lossy(&line));
-            let message: Value = serde_json::from_slice(&line).unwrap_or_else(|_| stray());
-            if message["jsonrpc"] != "2.0" {
-                stray();
-            }
-            if sender.send(message).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
-/// Keeps all that comes.
-fn keep(mut stream: impl Read + Send + 'static, printed: Arc<Mutex<Vec<u8>>>) {
-    std::thread::spawn(move || {
-        let mut chunk = [0; 4096];
-        while let Ok(count @ 1..) = stream.read(&mut chunk) {
-            printed.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&chunk[..count]);
-        }
-    });
 }

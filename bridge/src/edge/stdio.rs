@@ -8,7 +8,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::fs::FileType;
@@ -111,7 +111,7 @@ fn reopen(fd: &OwnedFd, interest: Interest) -> Option<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
 
     let access = if interest.is_writable() { OFlags::WRONLY } else { OFlags::RDONLY };
-    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     rustix::fs::open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
