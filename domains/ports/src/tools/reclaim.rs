@@ -25,9 +25,9 @@ pub struct ReclaimInput {
     pub port: PortNumber,
     /// The worktree whose server it is; another's is refused.
     pub workspace_root: WorkspaceRoot,
-    /// How far it may go.
+    /// How far it may go; graceful by default.
     #[serde(default)]
-    pub policy: ReclaimPolicyInput,
+    pub policy: Option<ReclaimPolicyInput>,
 }
 
 /// How far ending a process may go.
@@ -118,14 +118,14 @@ impl Change for PortsReclaim {
         Example::of(ReclaimInput {
             port: PortNumber::new(3000).expect("3000 is a port"),
             workspace_root: WorkspaceRoot::parse("/home/me/shop").expect("an absolute path"),
-            policy: ReclaimPolicyInput::Graceful,
+            policy: Some(ReclaimPolicyInput::Graceful),
         })
     }
     fn example_target() -> PortRef {
         PortRef { port: PortNumber::new(3000).expect("3000 is a port") }
     }
     fn request(input: ReclaimInput) -> ReclaimActionRequest {
-        let policy = match input.policy {
+        let policy = match input.policy.unwrap_or_default() {
             ReclaimPolicyInput::Graceful => ReclaimPolicy::Graceful,
             ReclaimPolicyInput::ForceAfterGrace => ReclaimPolicy::ForceAfterGrace,
         };
