@@ -97,7 +97,12 @@ pub enum Search {
     /// holders, processes started since. What a process that was looked into got passed over by another one is
     /// missed until the next look into all. For lists.
     Since,
-    /// All processes, for every holder. For one port shown in full, for confirming, and before acting.
+    /// Every holder among those who can have the socket from a tree of processes, or the tree from them: all
+    /// that started no earlier than its root, those above the root, and those in its session or process group.
+    /// What an older stranger got passed over a unix socket is missed. For confirming; a socket without a holder
+    /// here wants [`Search::Every`].
+    Related(ProcessId),
+    /// All processes, for every holder. For one port shown in full, and before acting.
     Every,
 }
 

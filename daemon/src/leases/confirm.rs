@@ -135,7 +135,21 @@ fn prove(asked: &Asked<'_>, lease: &LeaseRow, root_pid: Pid) -> Result<Proof, Fa
     let unknown = |unknown| of_evidence(&unknown);
     let port = lease.port.get();
     let sockets = source.listening_on(port, &deadline).map_err(unknown)?;
-    let holdings = source.holdings(&sockets, Search::Every, &deadline);
+    // A server's relatives are looked into first: nobody else can have inherited its socket. Whatever that leaves
+    // open, all processes answer.
+    let proves = |root: ProcessId, holdings: &[Holding]| {
+        let tree = Tree { root: Some(root), known: &[] };
+        holdings.iter().all(|holding| {
+            !holding.holders.is_empty()
+                && holding.holders.iter().all(|h| tree.owns(h.process, source).verified)
+        })
+    };
+    let named = source.kin(root_pid.get()).ok().flatten().filter(|kin| !kin.zombie);
+    let among_relatives = named.and_then(|root| {
+        let holdings = source.holdings(&sockets, Search::Related(root.id), &deadline);
+        (!holdings.is_empty() && proves(root.id, &holdings)).then_some(holdings)
+    });
+    let holdings = among_relatives.unwrap_or_else(|| source.holdings(&sockets, Search::Every, &deadline));
     for holding in &holdings {
         // Not searched to the end: that nobody was found says nothing.
         if let Visibility::Unknown(why) = holding.visibility {

@@ -24,6 +24,10 @@ pub(super) fn holdings(
             Wanted::of(&found).is_empty() || only_the_young(procfs, memory, &mut found, deadline)
         }
         Search::Every | Search::Since => Wanted::of(&found).is_empty(),
+        Search::Related(root) => {
+            related(procfs, root, &mut found, deadline);
+            true
+        }
     };
     if !settled
         && let Some(sweep) = all(procfs, search, &mut found, deadline)
@@ -47,6 +51,17 @@ pub(super) fn survey(
     let sweep = all(procfs, Search::Since, &mut found, deadline);
     settle(memory, &mut found);
     (found, sweep.map(|sweep| sweep.swept(procfs)))
+}
+
+/// Fills in the holders among the relatives of `root`.
+fn related(procfs: &Procfs, root: ProcessId, found: &mut [Holding], deadline: &Deadline) {
+    match sweep::relatives(procfs, &Wanted::of(found), root, deadline) {
+        Ok(catch) => {
+            catch.land(found);
+            unseen::judge(procfs, &catch.unreadable, Search::Related(root), found, deadline);
+        }
+        Err(unknown) => give_up(found, unknown),
+    }
 }
 
 fn nobody(sockets: &[Socket]) -> Vec<Holding> {
@@ -117,7 +132,7 @@ fn all(procfs: &Procfs, search: Search, found: &mut [Holding], deadline: &Deadli
     let mut wanted = Wanted::of(found);
     let catch = match search {
         Search::Known => sweep::until_found(procfs, &mut wanted, None, deadline),
-        Search::Every | Search::Since => sweep::everybody(procfs, &wanted, deadline),
+        Search::Every | Search::Since | Search::Related(_) => sweep::everybody(procfs, &wanted, deadline),
     };
     match catch {
         Ok(catch) => {

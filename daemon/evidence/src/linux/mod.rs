@@ -119,7 +119,7 @@ impl Source for Linux {
                 let all = || self.listening(deadline);
                 self.survey.holdings(&self.procfs, &self.memory, sockets, all, deadline)
             }
-            Search::Known | Search::Every => {
+            Search::Known | Search::Related(_) | Search::Every => {
                 holders::holdings(&self.procfs, &self.memory, sockets, search, deadline)
             }
         }

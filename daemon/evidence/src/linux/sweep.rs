@@ -191,6 +191,45 @@ pub(super) fn since(
     Ok((catch, by_now))
 }
 
+/// Every holder among the relatives of `root`: see [`crate::Search::Related`]. Reads one small line a process, and
+/// the descriptors of relatives only; whoever can't be placed is looked into.
+pub(super) fn relatives(
+    procfs: &Procfs,
+    wanted: &Wanted,
+    root: ProcessId,
+    deadline: &Deadline,
+) -> Result<Catch, Unknown> {
+    let mut catch = Catch { pids: procfs.pids(deadline)?, ..Catch::default() };
+    let own = procfs.place(root.pid).ok().flatten().filter(|place| place.kin.id == root);
+    let mut above = HashSet::new();
+    let mut next = own.map_or(0, |own| own.kin.parent);
+    // Ends at the top, or in a ring of pids that are used again.
+    while next != 0 && above.insert(next) {
+        next = procfs.place(next).ok().flatten().map_or(0, |place| place.kin.parent);
+    }
+    for at in 0..catch.pids.len() {
+        deadline.check(Reading::Descriptors)?;
+        let pid = catch.pids[at];
+        let related = match (procfs.place(pid), own) {
+            (Ok(None), _) => false,
+            (Ok(Some(place)), Some(own)) => {
+                let kin = place.kin;
+                !place.kernel_thread
+                    && !kin.zombie
+                    && (kin.id.start_ticks >= root.start_ticks
+                        || above.contains(&pid)
+                        || kin.session == own.kin.session
+                        || kin.group == own.kin.group)
+            }
+            _ => true,
+        };
+        if related {
+            process(procfs, wanted, pid, &mut catch);
+        }
+    }
+    Ok(catch)
+}
+
 /// Which of these processes hold what is wanted.
 pub(super) fn these(
     procfs: &Procfs,

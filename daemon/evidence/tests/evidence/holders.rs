@@ -110,6 +110,57 @@ fn an_inherited_descriptor_has_two_holders() {
 }
 
 #[test]
+fn relatives_of_a_tree_are_all_who_can_have_inherited_its_socket() {
+    let port = free_port();
+    let mut parent = Actor::start();
+    parent.ask(&format!("listen 127.0.0.1 {port}"));
+    let child = parent.number("child");
+    let kernel = kernel();
+    let root = |pid: u32| kernel.kin(pid).expect("readable").expect("lives").id;
+    // Those below and those above, whichever of them is the root.
+    for pid in [parent.pid(), child] {
+        let found = holdings(&kernel, port, Search::Related(root(pid)));
+        assert_eq!(pids(&found[0]), sorted([parent.pid(), child]));
+        assert_eq!(found[0].visibility, Visibility::Visible);
+    }
+    // An elder sibling of the group, once the parent has closed its own.
+    let younger = parent.number("child");
+    parent.ask("close");
+    let found = holdings(&kernel, port, Search::Related(root(younger)));
+    assert_eq!(pids(&found[0]), sorted([child, younger]));
+}
+
+#[test]
+fn an_elder_stranger_is_no_relative_and_a_younger_process_is_looked_into() {
+    let port = free_port();
+    let kernel = kernel();
+    let own_session = || Actor::in_shell("exec setsid --wait \"$@\"");
+    let mut elder = own_session();
+    elder.ask(&format!("listen 127.0.0.1 {port} reuseport"));
+    let holder_of = |found: &[Holding]| found.iter().flat_map(|h| h.holders.clone()).next_back();
+    let stranger = holder_of(&holdings(&kernel, port, Search::Every)).expect("it listens").process;
+    // Starts are told apart by clock ticks.
+    let (mut younger, root) = loop {
+        let mut actor = own_session();
+        let elsewhere = free_port();
+        actor.ask(&format!("listen 127.0.0.1 {elsewhere}"));
+        let root = holder_of(&holdings(&kernel, elsewhere, Search::Every)).expect("it listens").process;
+        if root.start_ticks > stranger.start_ticks {
+            break (actor, root);
+        }
+    };
+    younger.ask(&format!("listen 127.0.0.1 {port} reuseport"));
+    let found = holdings(&kernel, port, Search::Related(root));
+    assert_eq!(found.len(), 2);
+    let seen: Vec<u32> = found.iter().flat_map(pids).collect();
+    assert_eq!(seen, [root.pid], "the elder one's socket is left open");
+    let mut both: Vec<u32> =
+        holdings(&kernel, port, Search::Related(stranger)).iter().flat_map(pids).collect();
+    both.sort_unstable();
+    assert_eq!(both, sorted([stranger.pid, root.pid]));
+}
+
+#[test]
 fn a_survey_goes_on_with_what_has_changed() {
     let port = free_port();
     let mut parent = Actor::start();
