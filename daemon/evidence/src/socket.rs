@@ -98,7 +98,7 @@ pub enum Search {
     /// missed until the next look into all. For lists.
     Since,
     /// Every holder among those who can have the socket from a tree of processes, or the tree from them: all
-    /// that started no earlier than its root, those above the root, and those in its session or process group.
+    /// that started no earlier than its root, those above the root, and those in its process group.
     /// What an older stranger got passed over a unix socket is missed. For confirming; a socket without a holder
     /// here wants [`Search::Every`].
     Related(ProcessId),

@@ -8,7 +8,7 @@
 //! entered.
 //!
 //! The order of the swap makes a power cut harmless at any point: the new store is whole and on the disk under
-//! `authority.db.repaired` before the old files lose their names, and [`finish`] completes it.
+//! `authority.db.repaired` before the old files lose their names, and `finish` completes it.
 
 mod header;
 mod salvage;

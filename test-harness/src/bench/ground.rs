@@ -70,7 +70,8 @@ pub(crate) fn fill(home: &Path, claims: usize, assigned: usize, events: usize, r
     tx.commit().expect("committed");
 }
 
-/// Processes with 50 descriptors each, every one of which listens if `listening`.
+/// Processes with 50 descriptors each, every one of which listens if `listening`; each in a session of its own, as
+/// other programs are.
 #[derive(Debug)]
 pub(crate) struct Crowd {
     parent: Child,
@@ -85,6 +86,7 @@ impl Crowd {
             r,w=os.pipe()\n\
             for i in range(n):\n\
             \x20if os.fork()==0:\n\
+            \x20\x20os.setsid()\n\
             \x20\x20signal.signal(signal.SIGTERM,signal.SIG_DFL)\n\
             \x20\x20keep=[os.open('/dev/null',os.O_RDONLY) for _ in range(47)]\n\
             \x20\x20p=0\n\

@@ -218,7 +218,6 @@ pub(super) fn relatives(
                     && !kin.zombie
                     && (kin.id.start_ticks >= root.start_ticks
                         || above.contains(&pid)
-                        || kin.session == own.kin.session
                         || kin.group == own.kin.group)
             }
             _ => true,
