@@ -80,13 +80,8 @@ fn held(source: &dyn Source, run: Option<&RunRow>, sockets: &[Socket], deadline:
         return Vec::new();
     }
     if let Some(run) = run {
-        let tree = Tree::of(run);
         let holdings = source.holdings(sockets, Search::Known, deadline);
-        let own = |holding: &Holding| {
-            !holding.holders.is_empty()
-                && holding.holders.iter().all(|h| tree.owns(h.process, source).verified)
-        };
-        if holdings.iter().all(own) {
+        if Tree::of(run).owns_all(&holdings, source) {
             return holdings;
         }
     }

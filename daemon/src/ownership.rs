@@ -7,7 +7,7 @@
 //! leads proves nothing: everything that was ever started there is in it.
 
 use crate::rows::{Known, RunRow};
-use portreeve_evidence::{Liveness, ProcessId, Source, Unknown};
+use portreeve_evidence::{Holding, Liveness, ProcessId, Source, Unknown};
 use portreeve_records::{Ownership, OwnershipReason, Pid};
 
 /// What of a run still lives.
@@ -46,6 +46,14 @@ pub(crate) struct Tree<'a> {
 impl<'a> Tree<'a> {
     pub(crate) fn of(run: &'a RunRow) -> Tree<'a> {
         Tree { root: run.root, known: &run.listeners }
+    }
+
+    /// Whether every one of these sockets has a holder, and all their holders belong to the tree.
+    pub(crate) fn owns_all(&self, holdings: &[Holding], source: &dyn Source) -> bool {
+        holdings.iter().all(|holding| {
+            !holding.holders.is_empty()
+                && holding.holders.iter().all(|h| self.owns(h.process, source).verified)
+        })
     }
 
     /// Whether `process` belongs to the tree, and by which line.

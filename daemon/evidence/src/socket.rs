@@ -57,7 +57,7 @@ pub struct Holding {
     /// Whether the holders were found, and if not why.
     pub visibility: Visibility,
     /// Whether `holders` is known to be the whole of them: all processes that can be looked into were, just
-    /// now, and none that can't be is related to this socket. False after [`Search::Known`].
+    /// now, and none that can't be is related to this socket. Only [`Search::Every`] can say so.
     pub complete: bool,
 }
 

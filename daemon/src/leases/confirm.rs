@@ -137,17 +137,11 @@ fn prove(asked: &Asked<'_>, lease: &LeaseRow, root_pid: Pid) -> Result<Proof, Fa
     let sockets = source.listening_on(port, &deadline).map_err(unknown)?;
     // A server's relatives are looked into first: nobody else can have inherited its socket. Whatever that leaves
     // open, all processes answer.
-    let proves = |root: ProcessId, holdings: &[Holding]| {
-        let tree = Tree { root: Some(root), known: &[] };
-        holdings.iter().all(|holding| {
-            !holding.holders.is_empty()
-                && holding.holders.iter().all(|h| tree.owns(h.process, source).verified)
-        })
-    };
     let named = source.kin(root_pid.get()).ok().flatten().filter(|kin| !kin.zombie);
     let among_relatives = named.and_then(|root| {
         let holdings = source.holdings(&sockets, Search::Related(root.id), &deadline);
-        (!holdings.is_empty() && proves(root.id, &holdings)).then_some(holdings)
+        let tree = Tree { root: Some(root.id), known: &[] };
+        (!holdings.is_empty() && tree.owns_all(&holdings, source)).then_some(holdings)
     });
     let holdings = among_relatives.unwrap_or_else(|| source.holdings(&sockets, Search::Every, &deadline));
     for holding in &holdings {
